@@ -5,9 +5,6 @@
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
 #endif
-#ifndef XXH_NO_STREAM
-#define XXH_NO_STREAM
-#endif
 #include <xxhash.h>
 
 namespace tgf {
