@@ -1,0 +1,32 @@
+// model.onnx to model.tgb, the whole way. The pipeline is compile.cc; what it reads beside these options are the settings (DEV, DEBUG, ...).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace tg::driver {
+
+struct InputShape {
+  std::string input;      // an input's name; "*": every input with free dimensions that is not named itself
+  std::vector<i64> dims;  // empty: a scalar
+};
+struct VarRange {
+  std::string name;  // of a free dimension, as the model calls it
+  i64 min = 1, max = 1, multiple = 1;
+};
+
+struct CompileOptions {
+  std::string model;   // path of the .onnx file
+  std::string output;  // path of the .tgb file; replaced whole or not at all
+  std::vector<InputShape> shapes;
+  std::vector<VarRange> vars;
+  bool compress = false;  // weights stored with zstd: smaller file, needs a runtime built with TGB_ZSTD
+  bool strip = false;     // without the portable part: smaller file, cannot be retuned
+  std::string report;     // path of a JSON report; "": none
+};
+
+// Prints notes and timings on stderr. Throws Error for what the user must mend; then no output file is left or changed.
+void compile_model(const CompileOptions&);
+
+}  // namespace tg::driver

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs, builds and tests, on a fresh machine too.  tools/test.sh [--all] [--preset release|dev|asan|tsan]
+# Of the long suites a fixed tenth runs, chosen by a hash of the case's name, plus what ever failed (tests/regressions.txt); --all runs
+# every case. Ends with one line of totals; the exit code is not 0 if anything failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=release share=--tenth
+while [ $# -gt 0 ]; do
+  case $1 in
+    --all) share=--all ;;
+    --preset) preset=${2:?--preset needs a name}; shift ;;
+    *) echo "usage: tools/test.sh [--all] [--preset release|dev|asan|tsan]" >&2; exit 2 ;;
+  esac
+  shift
+done
+build=build
+[ "$preset" = release ] || build=build/$preset
+
+start=$SECONDS
+step() { printf '\n== %s  (%d s)\n' "$*" $((SECONDS - start)); }
+
+step "setup"
+tools/setup.sh core test
+step "checks of the source"
+tools/check.sh --source
+step "build ($preset)"
+cmake --preset "$preset" >/dev/null
+cmake --build --preset "$preset" -j "$(nproc)"
+
+failed=()
+step "unit tests"
+ctest --preset "$preset" -j "$(nproc)" || failed+=("ctest")
+if [ "$preset" = release ]; then
+  step "models fetched"
+  .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
+  step "ONNX cases"
+  .venv/bin/python tests/onnx/run.py $share --build "$build" || failed+=("tests/onnx")
+  step "models"
+  .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+  step "FAILED: ${failed[*]}"
+  exit 1
+fi
+step "all passed"

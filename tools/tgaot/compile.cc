@@ -1,0 +1,101 @@
+// tgaot compile: a model to a bundle.
+#include <charconv>
+
+#include "base/error.h"
+#include "driver/compile.h"
+#include "verbs.h"
+
+namespace {
+
+using tg::fail;
+using tg::i64;
+
+bool read_integer(std::string_view s, i64* v) {
+  auto r = std::from_chars(s.data(), s.data() + s.size(), *v);
+  return r.ec == std::errc() && r.ptr == s.data() + s.size();
+}
+
+// "input=1x3x224x224". A name may hold '=' itself, so the last one counts.
+tg::driver::InputShape parse_shape(const std::string& text) {
+  auto bad = [&]() { fail("--shape ", text, ": expected NAME=DIMxDIMx..., for example input=1x3x224x224 (NAME= alone is a scalar)"); };
+  size_t at = text.rfind('=');
+  if (at == text.npos || at == 0) bad();
+  tg::driver::InputShape s{text.substr(0, at), {}};
+  std::string_view rest = std::string_view(text).substr(at + 1);
+  while (!rest.empty()) {
+    size_t x = rest.find_first_of("x,");
+    i64 v = 0;
+    if (!read_integer(rest.substr(0, x), &v) || v < 0 || s.dims.size() == 64) bad();
+    s.dims.push_back(v);
+    if (x == rest.npos) break;
+    rest.remove_prefix(x + 1);
+    if (rest.empty()) bad();
+  }
+  return s;
+}
+
+// "seq=8..512:8" or "N=1..64"
+tg::driver::VarRange parse_var(const std::string& text) {
+  auto bad = [&]() { fail("--var ", text, ": expected NAME=MIN..MAX or NAME=MIN..MAX:MULTIPLE, for example seq=8..512:8"); };
+  size_t at = text.rfind('='), dots = text.find("..", at == text.npos ? 0 : at);
+  if (at == text.npos || at == 0 || dots == text.npos) bad();
+  tg::driver::VarRange v{text.substr(0, at)};
+  std::string_view s = text, hi = s.substr(dots + 2);
+  size_t colon = hi.find(':');
+  if (colon != hi.npos && !read_integer(hi.substr(colon + 1), &v.multiple)) bad();
+  if (!read_integer(s.substr(at + 1, dots - at - 1), &v.min) || !read_integer(hi.substr(0, colon), &v.max)) bad();
+  if (v.multiple < 1 || v.min < 0 || v.max < v.min || v.min % v.multiple || v.max % v.multiple)
+    fail("--var ", text, ": needs 0 <= MIN <= MAX, both multiples of MULTIPLE");
+  return v;
+}
+
+struct Later {
+  const char *option, *meaning;
+};
+// Declared so that they are refused by name instead of as a typing error.
+constexpr Later kLater[] = {
+    {"--log", "a search log to take kernels from"},
+    {"--like", "a bundle to take fusion, layouts and Opts from"},
+    {"--weights", "fast: store every physical form of the weights"},
+    {"--for", "settings for a part of the model: 'node=/conv1: BEAM=8'"},
+    {"--max-size", "largest bundle"},
+    {"--max-memory", "largest memory need"},
+    {"--max-latency", "largest latency"},
+};
+constexpr Later kLaterFlags[] = {
+    {"--log-required", "fail where the log has no answer"},
+    {"--embed-test", "put test vectors into the bundle"},
+};
+
+}  // namespace
+
+void add_compile(CLI::App& app) {
+  struct Args {
+    tg::driver::CompileOptions o;
+    std::vector<std::string> shapes, vars;
+  };
+  auto a = std::make_shared<Args>();
+  CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
+  verb->add_option("model", a->o.model, "the .onnx file")->required();
+  verb->add_option("-o,--output", a->o.output, "the .tgb file; default: the model's name with .tgb, in the current folder");
+  verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
+  verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
+  verb->add_flag("--compress", a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
+  verb->add_flag("--strip", a->o.strip, "leave out the portable part; the bundle cannot be retuned");
+  verb->add_option("--report", a->o.report, "write a JSON report: kernels, memory, times");
+  for (const Later& l : kLater)
+    verb->add_option_function<std::string>(
+        l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
+  for (const Later& l : kLaterFlags)
+    verb->add_flag_callback(l.option, [l] { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
+  verb->callback([a] {
+    for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
+    for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));
+    if (a->o.output.empty()) {
+      std::string base = a->o.model.substr(a->o.model.rfind('/') + 1);
+      if (base.ends_with(".onnx")) base.resize(base.size() - 5);
+      a->o.output = base + ".tgb";
+    }
+    tg::driver::compile_model(a->o);
+  });
+}
