@@ -1,0 +1,140 @@
+// An ONNX op is a row of a table of its family: name, the opset that gave it this meaning, and the function that builds its tensor graph.
+// OnnxNode is what such a function sees of a node.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/pool.h"
+#include "frontend/tensor.h"
+
+namespace tgonnx {
+class NodeProto;
+class AttributeProto;
+class TensorProto;
+class GraphProto;
+}  // namespace tgonnx
+
+namespace tg {
+
+using Tensors = std::vector<Tensor>;
+class OnnxNode;
+
+// A row's right side: a function of the node that gives one Tensor or Tensors (an output that is not wanted may be an absent Tensor), or the
+// reason why the op is refused.
+struct Refused {
+  const char* why;
+};
+class OnnxFn {
+ public:
+  constexpr OnnxFn(Refused r) : why_(r.why) {}
+  template <class F>
+  constexpr OnnxFn(F f) {
+    if constexpr (std::is_convertible_v<F, Tensor (*)(OnnxNode&)>) one_ = f;
+    else many_ = f;
+  }
+  Tensors operator()(OnnxNode& n) const { return one_ ? Tensors{one_(n)} : many_(n); }
+  constexpr const char* refused() const { return why_; }
+
+ private:
+  Tensor (*one_)(OnnxNode&) = nullptr;
+  Tensors (*many_)(OnnxNode&) = nullptr;
+  const char* why_ = nullptr;
+};
+
+struct OnnxOp {
+  std::string_view name;
+  int since;   // of all rows with the name, the newest not above the model's opset is used
+  OnnxFn fn;
+};
+struct OnnxFamily {
+  std::string_view domain;   // "" is ai.onnx
+  std::string_view name;
+  std::span<const OnnxOp> ops;
+};
+// All families; op_tables.cc lists them.
+std::span<const OnnxFamily> onnx_families();
+
+struct OpRow {
+  std::string_view domain, name, family;
+  int since;
+  const char* refused;  // null: built
+};
+std::vector<OpRow> op_table();  // sorted by domain, name, since
+// The row for an op at an opset; null and, in `why`, the reason if there is none.
+const OnnxOp* find_op(std::string_view domain, std::string_view name, i64 opset, std::string* why);
+
+class OnnxNode {
+ public:
+  using Attrs = std::unordered_map<std::string_view, const tgonnx::AttributeProto*>;
+  // Builds the outputs of a graph that is an attribute of this node; names of the graphs around it are seen.
+  using Subgraph = Tensors (*)(void* ctx, const tgonnx::GraphProto& g);
+
+  OnnxNode(const tgonnx::NodeProto& p, i64 opset, std::vector<Tensor> inputs);
+
+  // --- inputs
+  size_t inputs() const { return in_.size(); }
+  bool has(size_t i) const { return i < in_.size() && in_[i]; }
+  Tensor operator[](size_t i) const;                       // absent: fails, naming the input's number
+  Tensor opt(size_t i) const { return has(i) ? in_[i] : Tensor(); }
+  // An input that must be known at compile time: fails, naming the node, if it is not.
+  const Values& constant(size_t i) const;
+  Ints ints(size_t i) const;                               // its elements, integers or bools
+  i64 integer(size_t i) const;                             // its only element
+  std::vector<f64> floats(size_t i) const;                 // floats or integers
+  f64 number(size_t i) const;
+  Shape dims(size_t i) const;                              // elements as dims
+  bool is_constant(size_t i) const;                        // small enough to be read by the above
+
+  // --- attributes
+  bool has_attr(std::string_view name) const { return attrs_.count(name); }
+  i64 attr(std::string_view name, int def) const { return attr(name, i64(def)); }
+  i64 attr(std::string_view name, i64 def) const;
+  f32 attr(std::string_view name, f32 def) const;
+  std::string attr(std::string_view name, const char* def) const;
+  Ints attr(std::string_view name, const Ints& def) const;
+  std::vector<f32> attr_floats(std::string_view name) const;           // absent: empty
+  std::vector<std::string> attr_strings(std::string_view name) const;
+  i64 attr_int(std::string_view name) const;               // required
+  Ints attr_ints(std::string_view name) const;             // required
+  std::string attr_string(std::string_view name) const;    // required
+  Tensor attr_tensor(std::string_view name) const;         // required; a constant of the graph
+  const tgonnx::GraphProto& attr_graph(std::string_view name) const;
+  DType attr_dtype(std::string_view name, DType def) const;   // a TensorProto.DataType
+
+  // --- the node
+  i64 opset() const { return opset_; }
+  const std::string& op() const;
+  const std::string& name() const;
+  size_t outputs() const { return wanted_.size(); }
+  bool wants(size_t k) const { return k < wanted_.size() && wanted_[k]; }   // output k has a name
+  std::string where() const;                               // Conv node "/layer1/conv" (opset 11)
+  template <class... A>
+  [[noreturn]] void fail(const A&... parts) const {
+    tg::fail(where(), ": ", parts...);
+  }
+  template <class... A>
+  void require(bool ok, const A&... parts) const {
+    if (!ok) fail(parts...);
+  }
+  Tensors subgraph(const tgonnx::GraphProto& g) const;
+
+ private:
+  friend class Importer;
+  const tgonnx::AttributeProto* find(std::string_view name, int type, const char* kind) const;
+  const tgonnx::NodeProto& p_;
+  i64 opset_;
+  std::vector<Tensor> in_;
+  std::vector<u8> wanted_;
+  Attrs attrs_;
+  Subgraph subgraph_ = nullptr;
+  void* ctx_ = nullptr;
+  Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
+};
+
+// The dtype of TensorProto.DataType n; strings, complex and unknown ones throw an Error naming `what`.
+DType onnx_dtype(i64 n, std::string_view what);
+
+}  // namespace tg
