@@ -78,3 +78,14 @@ def make_inputs(entry, infos, seed=0):
             x = rng.integers(0, bounds.get(f"{entry['name']}:{name}", bounds.get(name, bounds["*"])), dims)
         feeds[name] = np.array(x, dtype=dtype, order="C")
     return feeds
+
+
+if __name__ == "__main__":
+    # manifest.py MODEL: the --shape options that `tgaot compile` needs for it, one word a line.
+    import sys
+
+    import onnx
+
+    e = models(sys.argv[1:2])[0]
+    for n, dims in shapes(e, input_infos(onnx.load(path(e)))).items():
+        print(f"--shape\n{n}={'x'.join(map(str, dims))}")

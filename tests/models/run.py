@@ -1,0 +1,121 @@
+"""The models of models/manifest.json against onnxruntime.
+
+run.py [--small | --all | NAME...] [--build DIR] [--json FILE]
+A float output agrees if its largest error is at most the manifest's tolerance times the largest value of the reference; integers must be
+equal. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
+"""
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(os.path.dirname(HERE)), "models")]
+import harness
+import manifest
+from harness import Failure, Outcome
+
+import numpy as np
+import onnx
+import onnxruntime
+
+
+def reference(path, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return [o.name for o in session.get_outputs()], session.run(None, feeds)
+
+
+def error_of(got, want):
+    """Largest error over the largest reference value; NaN and infinities must be at the same places."""
+    if want.dtype.kind in "iub":
+        return 0.0 if np.array_equal(got, want) else np.inf
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(w)
+    if not np.array_equal(np.isnan(g), np.isnan(w)) or not np.array_equal(g[np.isinf(w)], w[np.isinf(w)]) or not np.isfinite(g[finite]).all():
+        return np.inf
+    if not finite.any():
+        return 0.0
+    return float(np.abs(g[finite] - w[finite]).max() / max(np.abs(w[finite]).max(), 1e-30))
+
+
+def run_model(tools, entry, work, env, timeout, options):
+    path = manifest.path(entry)
+    if not os.path.exists(path):
+        raise Failure("failed", f"not fetched; fetch with: models/fetch.py {entry['name']}")
+    model = onnx.load(path)
+    infos = manifest.input_infos(model)
+    feeds = manifest.make_inputs(entry, infos)
+    shapes = manifest.shapes(entry, infos)
+    facts = {}
+    bundle = os.path.join(work, "m.tgb")
+    start = time.monotonic()
+    log = harness.compile_model(tools, path, bundle, shapes, timeout, env, entry.get("stopped_by", ()), options)
+    facts["compile_s"] = round(time.monotonic() - start, 2)
+    facts["mb"] = round(os.path.getsize(bundle) / 1e6, 2)
+    kernels = re.search(r"(\d+) kernels", log)
+    if kernels:
+        facts["kernels"] = int(kernels.group(1))
+    files = {}
+    for i, (name, _, _) in enumerate(infos):
+        files[i] = os.path.join(work, f"in{i}.npy")
+        np.save(files[i], feeds[name])
+    out = os.path.join(work, "out")
+    os.mkdir(out)
+    names, wants = reference(path, feeds)
+    harness.run_bundle(tools, bundle, files, out, timeout, env)
+    worst = 0.0
+    for i, (name, want) in enumerate(zip(names, wants)):
+        e = error_of(harness.load_output(out, i, want.dtype, want.shape), want)
+        worst = max(worst, e)
+        if not e <= entry["tolerance"]:
+            raise Failure("wrong", f"output {name} ({want.dtype}{list(want.shape)}): error {e:.3g} of the largest value, allowed {entry['tolerance']:g}")
+    facts["error"] = float(f"{worst:.3g}")
+    return facts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--all", action="store_true", help="the default without names")
+    parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
+    parser.add_argument("--json")
+    parser.add_argument("--timeout", type=int, default=300)
+    parser.add_argument("--dev", default="CPU")
+    parser.add_argument("--keep", metavar="DIR", help="keep bundles, inputs and outputs in DIR/<model>")
+    parser.add_argument("--option", action="append", default=[], help="a further option of tgaot compile")
+    args = parser.parse_args()
+
+    tools = harness.programs(args.build)
+    entries = manifest.models(args.names, small=args.small)
+    left = 0 if args.names else len(manifest.models()) - len(entries)
+    results, table = {}, {}
+    for entry in entries:
+        name, facts = entry["name"], {}
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="models-run-") as work:
+            if args.keep:
+                work = os.path.join(args.keep, name)
+                os.makedirs(work)
+            try:
+                facts = run_model(tools, entry, work, {"DEV": args.dev, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
+                o = Outcome("passed")
+            except Failure as f:
+                o = f.outcome
+            except Exception as e:
+                o = Outcome("failed", f"{type(e).__name__}: {e}")
+        o.seconds = round(time.monotonic() - start, 2)
+        results[name], table[name] = o, {**vars(o), **facts}
+        print(f"{name:26} {o.kind:8} " + (" ".join(f"{k} {v}" for k, v in facts.items()) or o.detail[:200]), flush=True)
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(table, f, indent=1)
+    sys.exit(harness.summary("models", results, left, 0))
+
+
+main()

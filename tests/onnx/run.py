@@ -1,0 +1,190 @@
+"""ONNX's own backend cases through `tgaot compile` and `tgb run`, at ONNX's tolerances.
+
+run.py [--tenth | --all] [--filter TEXT] [--build DIR] [--json FILE] [--list KIND] [--record]
+A case is refused if the compiler names one of its operators; that is not a failure, unless the case stands in passing.txt, which --record
+(with --all) rewrites. Cases with other things than tensors in or out are skipped.
+"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import harness
+from harness import Failure, Outcome
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+warnings.filterwarnings("ignore")
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+RTOL, ATOL = 1e-3, 1e-7  # onnx.backend.test's own defaults
+PASSING = os.path.join(HERE, "passing.txt")
+
+
+def cases():
+    root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
+    for kind in KINDS:
+        for folder in sorted(glob.glob(os.path.join(root, kind, "*", ""))):
+            folder = folder.rstrip("/")
+            if os.path.exists(os.path.join(folder, "model.onnx")):
+                yield f"{kind}/{os.path.basename(folder)}", folder
+
+
+def not_tensors(model):
+    """Why the case is out of scope, or None."""
+    weights = {t.name for t in model.graph.initializer}
+    for v in [v for v in model.graph.input if v.name not in weights] + list(model.graph.output):
+        kind = v.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return f"{kind}"
+    return None
+
+
+def operators(graph):
+    names = set()
+    for n in graph.node:
+        names.add(n.op_type)
+        for a in n.attribute:
+            for g in ([a.g] if a.HasField("g") else []) + list(a.graphs):
+                names |= operators(g)
+    return names
+
+
+def read_tensor(path):
+    t = onnx.TensorProto()
+    with open(path, "rb") as f:
+        t.ParseFromString(f.read())
+    return t
+
+
+def tensors(folder, what):
+    count = len(glob.glob(os.path.join(folder, f"{what}_*.pb")))
+    return [os.path.join(folder, f"{what}_{i}.pb") for i in range(count)]
+
+
+def compare(index, got, want):
+    if want.dtype.kind in "OSU":
+        raise Failure("wrong", f"output {index}: strings expected")
+    g, w = harness.widen(got), harness.widen(want)
+    try:
+        np.testing.assert_allclose(g, w, rtol=RTOL, atol=ATOL, equal_nan=True)
+    except AssertionError as e:
+        lines = [l for l in str(e).splitlines() if "ismatch" in l or "difference" in l]
+        raise Failure("wrong", f"output {index} ({want.dtype}{list(want.shape)}): " + "; ".join(lines)[:200])
+
+
+def run_case(tools, folder, work, env, timeout):
+    model = onnx.load(os.path.join(folder, "model.onnx"))
+    weights = {t.name for t in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in weights]
+    names = operators(model.graph) | {f.name for f in model.functions}
+    compiled = {}
+    for data in sorted(glob.glob(os.path.join(folder, "test_data_set_*"))):
+        feeds, wants = tensors(data, "input"), [numpy_helper.to_array(read_tensor(p)) for p in tensors(data, "output")]
+        shapes = {}
+        for v, p in zip(inputs, feeds):
+            dims = v.type.tensor_type.shape.dim
+            if not v.type.tensor_type.HasField("shape") or any(not d.HasField("dim_value") for d in dims):
+                shapes[v.name] = list(read_tensor(p).dims)
+        key = str(shapes)
+        if key not in compiled:
+            compiled[key] = os.path.join(work, f"{len(compiled)}.tgb")
+            harness.compile_model(tools, os.path.join(folder, "model.onnx"), compiled[key], shapes, timeout, env, names)
+        out = os.path.join(work, "out")
+        shutil.rmtree(out, ignore_errors=True)
+        os.mkdir(out)
+        harness.run_bundle(tools, compiled[key], dict(enumerate(feeds)), out, timeout, env)
+        for i, want in enumerate(wants):
+            compare(i, harness.load_output(out, i, want.dtype, want.shape), want)
+
+
+def outcome(tools, name, folder, top, env, timeout):
+    start = time.monotonic()
+    work = tempfile.mkdtemp(dir=top)
+    try:
+        run_case(tools, folder, work, env, timeout)
+        o = Outcome("passed")
+    except Failure as f:
+        o = f.outcome
+    except Exception as e:
+        o = Outcome("failed", f"{type(e).__name__}: {e}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    o.seconds = round(time.monotonic() - start, 3)
+    return name, o
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    share = parser.add_mutually_exclusive_group()
+    share.add_argument("--tenth", action="store_true")
+    share.add_argument("--all", action="store_true", help="the default")
+    parser.add_argument("--filter", help="only cases whose name contains this; several with ','")
+    parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
+    parser.add_argument("--json")
+    parser.add_argument("--list", metavar="KIND", help="print the cases of this outcome with their messages")
+    parser.add_argument("--record", action="store_true", help="write passing.txt from this run")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=int, default=60)
+    parser.add_argument("--dev", default="CPU")
+    args = parser.parse_args()
+
+    tools = harness.programs(args.build)
+    must_pass = set()
+    if os.path.exists(PASSING):
+        with open(PASSING) as f:
+            must_pass = {l.strip() for l in f if l.strip() and not l.startswith("#")}
+    todo, left, skipped = [], 0, {}
+    always = harness.regressions("onnx")
+    for name, folder in cases():
+        if args.filter and not any(t in name for t in args.filter.split(",")):
+            continue
+        if args.tenth and not harness.in_tenth(name) and name not in always:
+            left += 1
+            continue
+        why = not_tensors(onnx.load(os.path.join(folder, "model.onnx"), load_external_data=False))
+        if why:
+            skipped[why] = skipped.get(why, 0) + 1
+        else:
+            todo.append((name, folder))
+
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="onnx-cases-") as top:
+        env = {"DEV": args.dev, "CACHEDB": os.path.join(top, "cache.db")}
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            jobs = [pool.submit(outcome, tools, n, f, top, env, args.timeout) for n, f in todo]
+            for job in concurrent.futures.as_completed(jobs):
+                name, o = job.result()
+                if o.kind == "refused" and name in must_pass:
+                    o = Outcome("failed", f"passed before, now refused: {o.detail}", o.seconds)
+                results[name] = o
+                if len(results) % 100 == 0:
+                    print(f"  {len(results)}/{len(todo)}", file=sys.stderr, flush=True)
+
+    if args.list:
+        for name in sorted(results):
+            if results[name].kind == args.list:
+                print(f"{args.list}: {name}: {results[name].detail[:300]}")
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump({n: vars(o) for n, o in sorted(results.items())}, f, indent=1)
+    if args.record:
+        if args.tenth or args.filter:
+            raise SystemExit("--record needs every case: run it with --all and without --filter")
+        with open(PASSING, "w") as f:
+            f.write("# Cases of ONNX's backend data that pass; one of them refused is a failure. Written by run.py --all --record.\n")
+            f.writelines(n + "\n" for n in sorted(results) if results[n].kind == "passed")
+    reasons = ", ".join(f"{k} {v}" for k, v in sorted(skipped.items()))
+    sys.exit(harness.summary("onnx", results, left, f"{sum(skipped.values())}" + (f" (not tensors: {reasons})" if skipped else "")))
+
+
+main()
