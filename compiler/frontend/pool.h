@@ -35,10 +35,13 @@ class Pool {
   // u, or the CONSTANT or CONST that has its value.
   UOp fold(UOp u);
 
+  i64 next_fold() { return folds_++; }                // a number for the placeholders of a new FOLD
+
   const std::vector<ConstantData>& constants() const { return constants_; }
 
  private:
   bool foldable(UOp u);
+  i64 folds_ = 0;
   std::vector<ConstantData> constants_;
   std::unordered_map<u64, std::vector<i64>> by_content_;
   Memo<u8> foldable_;                                 // 0 unknown, 1 no, 2 yes

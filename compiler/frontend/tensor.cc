@@ -1,0 +1,482 @@
+// Elementwise ops, movement, reductions and products. Indexing is in tensor_index.cc, the making of constants in pool.cc.
+#include "frontend/tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "frontend/pool.h"
+
+namespace tg {
+namespace {
+
+std::string text(const Tensor& t) { return str(name(t.dtype()), shape_text(t.shape())); }
+
+Shape without(const Shape& s, const Ints& axes) {
+  Shape r;
+  for (size_t i = 0; i < s.size(); i++)
+    if (!std::binary_search(axes.begin(), axes.end(), i64(i))) r.push_back(s[i]);
+  return r;
+}
+
+}  // namespace
+
+i64 constant_dim(UOp d) {
+  if (!d.is_const()) fail("dimension ", d.is(Op::Var) ? std::string(d.arg_str()) : d.str(), " is variable, but must be fixed here; give it a size with --shape");
+  return d.as_int();
+}
+
+Shape broadcast(std::span<const Shape* const> shapes) {
+  size_t rank = 0;
+  for (const Shape* s : shapes) rank = std::max(rank, s->size());
+  Shape r(rank, idx(1));
+  for (const Shape* s : shapes)
+    for (size_t i = 0; i < s->size(); i++) {
+      UOp& d = r[rank - s->size() + i];
+      UOp e = (*s)[i];
+      if (e.is_const(1) || e == d) continue;
+      if (!d.is_const(1)) fail("shapes ", join(shapes, " and ", [](const Shape* x) { return shape_text(*x); }), " do not broadcast");
+      d = e;
+    }
+  return r;
+}
+
+// --- facts ------------------------------------------------------------------------------------------------------------------------------
+i64 Tensor::axis(i64 a) const {
+  if (a < -rank() || a >= rank()) fail("axis ", a, " is out of range for ", text(*this));
+  return a < 0 ? a + rank() : a;
+}
+Ints Tensor::axes(IntSpan a) const {
+  Ints r;
+  for (i64 x : a) r.push_back(axis(x));
+  std::sort(r.begin(), r.end());
+  if (auto twice = std::adjacent_find(r.begin(), r.end()); twice != r.end()) fail("axis ", *twice, " is given twice");
+  return r;
+}
+Ints Tensor::all_axes() const {
+  Ints r(rank());
+  std::iota(r.begin(), r.end(), 0);
+  return r;
+}
+i64 Tensor::size(i64 a) const { return constant_dim(dim(a)); }
+Ints Tensor::sizes() const {
+  Ints r;
+  for (UOp d : shape()) r.push_back(constant_dim(d));
+  return r;
+}
+i64 Tensor::numel() const {
+  i64 n = 1;
+  for (i64 d : sizes()) n *= d;
+  return n;
+}
+
+// --- making -----------------------------------------------------------------------------------------------------------------------------
+Tensor Tensor::scalar(DType d, f64 v) {
+  if (tg::is_float(d)) return konst_f(d, v);
+  TG_CHECK(v == std::trunc(v) && std::abs(v) < 9e15, "the integer ", v);
+  return konst(d, i64(v));
+}
+Tensor Tensor::integer(DType d, i64 v) { return konst(d, v); }
+Tensor Tensor::full(const Shape& s, DType d, f64 v) { return tg::full(s, scalar(d, v).uop()); }
+Tensor Tensor::full(const Shape& s, UOp c) { return tg::full(s, c); }
+Tensor Tensor::arange(UOp n, DType d) { return tensor::iota(n, d); }
+Tensor Tensor::of(DType d, IntSpan sizes, std::span<const f64> v) {
+  Values x{d, Ints(sizes.begin(), sizes.end()), {}};
+  for (f64 e : v) x.v.push_back(tg::is_float(d) ? std::bit_cast<u64>(is_storage(d.kind) ? e : round_float(d.kind, e)) : u64(wrap_int(d.kind, i64(e))));
+  return Pool::current().add(x);
+}
+Tensor Tensor::of_ints(DType d, IntSpan sizes, IntSpan v) {
+  Values x{d, Ints(sizes.begin(), sizes.end()), {}};
+  for (i64 e : v) x.v.push_back(tg::is_float(d) ? std::bit_cast<u64>(f64(e)) : u64(wrap_int(d.kind, e)));
+  return Pool::current().add(x);
+}
+
+// --- elementwise ------------------------------------------------------------------------------------------------------------------------
+Tensor Tensor::elementwise(Op op, std::initializer_list<Tensor> src) {
+  UOp s[3];
+  const Shape* shapes[3];
+  size_t n = 0;
+  for (const Tensor& t : src) {
+    shapes[n] = &t.shape();
+    s[n++] = t.uop();
+  }
+  DType d = s[op == Op::Where ? 1 : 0].dtype();
+  if (n > 1 && s[n - 1].dtype() != d) fail("dtypes ", name(d), " and ", name(s[n - 1].dtype()), " differ");
+  if (op == Op::Where && s[0].dtype() != DType(Kind::Bool)) fail("the condition is ", name(s[0].dtype()), ", not bool");
+  if (is_storage(d.kind) && op != Op::Where) fail(info(op).name, " is not defined on ", name(d));
+  const Shape out = broadcast(std::span(shapes, n));
+  for (size_t i = 0; i < n; i++) {
+    if (UOp c = splat(s[i])) s[i] = c;
+    else s[i] = tensor::broadcast_to(s[i], out);
+  }
+  UOp r = alu(op, std::span<const UOp>(s, n));
+  return same_shape(tg::shape(r), out) ? r : tensor::broadcast_to(r, out);  // constants only, or folded to one
+}
+
+Tensor where(const Tensor& c, const Tensor& a, const Tensor& b) { return Tensor::elementwise(Op::Where, {c, a, b}); }
+
+Tensor Tensor::leaky_relu(f64 alpha) const { return where(lt(like(0)), *this * alpha, *this); }
+Tensor Tensor::sigmoid() const { return 1.0 / (1.0 + neg().exp()); }
+// max(x, 0) + log(1 + exp(-|x|)): exp never overflows.
+Tensor Tensor::softplus() const { return relu() + (1.0 + abs().neg().exp()).log(); }
+Tensor Tensor::gelu(bool tanh_form) const {
+  if (tanh_form) {
+    Tensor inner = (*this + square() * *this * 0.044715) * std::sqrt(2 / std::numbers::pi);
+    return *this * 0.5 * (1.0 + inner.tanh());
+  }
+  return *this * 0.5 * (1.0 + (*this * std::sqrt(0.5)).erf());
+}
+Tensor Tensor::silu() const { return *this * sigmoid(); }
+Tensor Tensor::hard_sigmoid(f64 alpha, f64 beta) const { return (*this * alpha + beta).max(like(0)).min(like(1)); }
+Tensor Tensor::clip(const Tensor& lo, const Tensor& hi) const {
+  Tensor r = *this;
+  if (lo) r = r.max(lo);
+  if (hi) r = r.min(hi);
+  return r;
+}
+Tensor Tensor::floor_div(const Tensor& b) const { return is_float() ? (*this / b).floor() : binary(Op::FloorDiv, b); }
+Tensor Tensor::floor_mod(const Tensor& b) const {
+  if (!is_float()) return binary(Op::FloorMod, b);
+  Tensor r = rem(b);  // the remainder's sign is the dividend's: one more b where the signs differ
+  Tensor differs = r.ne(r.like(0)) & (r.lt(r.like(0)) ^ b.lt(b.like(0)));
+  return where(differs, r + b, r);
+}
+Tensor Tensor::cast(DType d) const {
+  if (UOp c = splat(u_)) return tg::full(shape(), tg::cast(c, d));
+  return tg::cast(u_, d);
+}
+Tensor Tensor::bitcast(DType d) const {
+  if (bits(dtype()) != bits(d)) fail("a bit cast of ", name(dtype()), " to ", name(d), " changes the size");
+  return tg::bitcast(u_, d);
+}
+
+// --- movement ---------------------------------------------------------------------------------------------------------------------------
+// A splat stays a splat: its shape changes and nothing moves.
+#define TG_SPLAT(new_shape) \
+  if (UOp c = splat(u_)) return tg::full(new_shape, c)
+
+Tensor Tensor::reshape(const Shape& s) const {
+  UOp a = elems(shape()), b = elems(s);
+  if (a != b && (a.is_const() == b.is_const() || a.is_const(0) || b.is_const(0))) fail("cannot reshape ", text(*this), " to ", shape_text(s));
+  TG_SPLAT(s);
+  return tensor::reshape(u_, s);
+}
+Tensor Tensor::reshape(const Ints& s) const {
+  Shape d = dims(IntSpan(s));
+  auto free = std::find(s.begin(), s.end(), -1);
+  if (free != s.end()) {
+    if (std::count(s.begin(), s.end(), -1) > 1) fail("reshape to ", join(s), ": more than one -1");
+    UOp n = elems(shape()), rest = idx(1);
+    for (i64 x : s)
+      if (x != -1) rest = rest * x;
+    if (rest.is_const(0)) fail("reshape of ", text(*this), " to ", join(s), ": -1 beside a dimension of 0");
+    if (n.is_const() && n.as_int() % rest.as_int()) fail("cannot reshape ", text(*this), " to ", join(s));
+    d[free - s.begin()] = n / rest;
+  }
+  return reshape(d);
+}
+Tensor Tensor::flatten(i64 from, i64 to) const {
+  from = axis(from), to = axis(to);
+  Shape s(shape().begin(), shape().begin() + from);
+  s.push_back(elems(Shape(shape().begin() + from, shape().begin() + to + 1)));
+  s.insert(s.end(), shape().begin() + to + 1, shape().end());
+  return reshape(s);
+}
+Tensor Tensor::permute(IntSpan order) const {
+  Ints o;
+  for (i64 a : order) o.push_back(axis(a));
+  Ints sorted = o;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != all_axes()) fail("(", join(o), ") is no permutation of the axes of ", text(*this));
+  Shape s;
+  for (i64 a : o) s.push_back(shape()[a]);
+  TG_SPLAT(s);
+  return tensor::permute(u_, o);
+}
+Tensor Tensor::transpose(i64 a, i64 b) const {
+  Ints o = all_axes();
+  std::swap(o[axis(a)], o[axis(b)]);
+  return permute(o);
+}
+Tensor Tensor::expand(const Shape& s) const {
+  const Shape* both[] = {&shape(), &s};
+  if (!same_shape(broadcast(both), s)) fail(text(*this), " does not broadcast to ", shape_text(s));
+  TG_SPLAT(s);
+  return tensor::broadcast_to(u_, s);
+}
+Tensor Tensor::unsqueeze(IntSpan axes) const {
+  i64 r = rank() + i64(axes.size());
+  std::vector<u8> added(r);
+  for (i64 a : axes) {
+    if (a < -r || a >= r) fail("axis ", a, " is out of range for a result of rank ", r);
+    u8& at = added[a < 0 ? a + r : a];
+    if (at) fail("axis ", a, " is given twice");
+    at = 1;
+  }
+  Shape s;
+  for (i64 i = 0, k = 0; i < r; i++) s.push_back(added[i] ? idx(1) : shape()[k++]);
+  return reshape(s);
+}
+Tensor Tensor::squeeze(IntSpan a) const {
+  Ints x = axes(a);
+  for (i64 i : x)
+    if (!shape()[i].is_const(1)) fail("axis ", i, " of ", text(*this), " is not 1 and cannot be squeezed");
+  return reshape(without(shape(), x));
+}
+Tensor Tensor::flip(IntSpan a) const {
+  if (splat(u_)) return *this;
+  return tensor::flip(u_, axes(a));
+}
+
+Tensor Tensor::slice(i64 a, i64 begin, i64 end, i64 step) const {
+  a = axis(a);
+  if (step == 0) fail("a slice of step 0");
+  i64 n = size(a);
+  auto clamp = [&](i64 v, i64 lo, i64 hi) { return std::clamp(v < 0 ? v + n : v, lo, hi); };
+  i64 b, e;
+  if (step > 0) {
+    b = clamp(begin, 0, n), e = std::max(b, clamp(end, 0, n));
+  } else {  // elements b, b+step .. above e: of the flipped axis, n-1-b, n-1-b-step .. below n-1-e
+    b = n - 1 - clamp(begin, -1, n - 1), e = std::max(b, n - 1 - clamp(end, -1, n - 1));
+  }
+  Tensor x = *this;
+  if (step < 0) {
+    if (step == std::numeric_limits<i64>::min()) step++;  // beyond any axis all the same
+    x = e > b ? x.flip(Ints{a}) : x;
+    step = -step;
+  }
+  step = std::clamp<i64>(step, 1, std::max<i64>(1, e - b));
+  Shape sb(rank(), idx(0)), se = shape(), st(rank(), idx(1));
+  sb[a] = idx(b), se[a] = idx(e), st[a] = idx(step);
+  if (UOp c = splat(u_)) {
+    Shape s = shape();
+    s[a] = idx((e - b + step - 1) / step);
+    return tg::full(s, c);
+  }
+  return tensor::shrink(x.u_, sb, se, st);
+}
+Tensor Tensor::shrink(i64 a, i64 begin, i64 count) const {
+  if (begin < 0 || count < 0 || (dim(a).is_const() && begin + count > size(a))) fail("elements ", begin, "..", begin + count, " of axis ", a, " of ", text(*this));
+  if (UOp c = splat(u_)) {
+    Shape s = shape();
+    s[axis(a)] = idx(count);
+    return tg::full(s, c);
+  }
+  return tensor::slice(u_, axis(a), idx(begin), idx(begin + count));
+}
+Tensor Tensor::pad(IntSpan begin, IntSpan end, f64 value) const { return pad(begin, end, PadMode::Constant, scalar(dtype(), value).uop()); }
+
+Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
+  if (i64(begin.size()) != rank() || i64(end.size()) != rank())
+    fail("padding of ", begin.size(), " axes for ", text(*this));
+  Tensor x = *this;
+  for (i64 a = 0; a < rank(); a++)  // negative amounts cut
+    if (begin[a] < 0 || end[a] < 0) {
+      i64 n = size(a), b = std::max<i64>(0, -begin[a]), e = n - std::max<i64>(0, -end[a]);
+      // What one side cuts beyond the other end comes off the other side's padding.
+      if (b > n || e < 0 || b > e) {
+        if (n + begin[a] + end[a] < 0) fail("padding of ", begin[a], " and ", end[a], " leaves less than nothing of axis ", a, " of ", text(*this));
+        if (mode != PadMode::Constant) fail("padding of ", begin[a], " and ", end[a], " cuts more than axis ", a, " of ", text(*this), " has");
+        Shape s = shape();
+        s[a] = s[a] + (begin[a] + end[a]);
+        Ints nb(begin.begin(), begin.end()), ne(end.begin(), end.end());
+        nb[a] = ne[a] = 0;
+        return Tensor(tg::full(s, value)).pad(nb, ne, mode, value);
+      }
+      x = x.shrink(a, b, e - b);
+    }
+  Ints pb, pe;
+  for (i64 a = 0; a < rank(); a++) pb.push_back(std::max<i64>(0, begin[a])), pe.push_back(std::max<i64>(0, end[a]));
+  if (mode == PadMode::Constant) {
+    if (UOp c = splat(x.u_); c && c == value) {
+      Shape s = x.shape();
+      for (i64 a = 0; a < rank(); a++) s[a] = s[a] + (pb[a] + pe[a]);
+      return tg::full(s, c);
+    }
+    return tensor::pad(x.u_, dims(IntSpan(pb)), dims(IntSpan(pe)), value);
+  }
+  for (i64 a = 0; a < rank(); a++) {
+    if (!pb[a] && !pe[a]) continue;
+    i64 n = x.size(a);
+    if (n == 0) fail("axis ", a, " of ", text(*this), " is empty and has nothing to pad with");
+    Tensor i = arange(n + pb[a] + pe[a], Kind::I64) - f64(pb[a]);
+    switch (mode) {
+      case PadMode::Edge: i = i.clip(i.like(0), i.like(f64(n - 1))); break;
+      case PadMode::Wrap: i = i.floor_mod(i.like(f64(n))); break;
+      default:  // a triangle wave of period 2(n-1)
+        if (n == 1) i = i * 0.0;
+        else {
+          f64 period = f64(2 * (n - 1));
+          i = i.floor_mod(i.like(period));
+          i = i.min(period - i);
+        }
+    }
+    x = x.take(a, i);
+  }
+  return x;
+}
+
+Tensor Tensor::window(const WindowArg& w) const {
+  Shape s = shape();
+  for (size_t i = 0; i < w.axes.size(); i++) {
+    i64 reach = w.dilation[i] * (w.k[i] - 1) + 1;
+    UOp& n = s[w.axes[i]];
+    if (n.is_const() && n.as_int() < reach) fail("a window of ", reach, " elements does not fit axis ", w.axes[i], " of ", text(*this));
+    n = (n - reach) / idx(w.stride[i]) + 1;
+  }
+  for (i64 k : w.k) s.push_back(idx(k));
+  TG_SPLAT(s);
+  return tensor::window(u_, w);
+}
+
+Tensor Tensor::concat(std::span<const Tensor> xs, i64 a) {
+  if (xs.empty()) fail("concatenation of nothing");
+  a = xs[0].axis(a);
+  std::vector<UOp> us;
+  UOp same = splat(xs[0].u_);
+  for (const Tensor& x : xs) {
+    bool ok = x.dtype() == xs[0].dtype() && x.rank() == xs[0].rank();
+    for (i64 i = 0; ok && i < x.rank(); i++) ok = i == a || x.shape()[i] == xs[0].shape()[i];
+    if (!ok) fail("cannot concatenate ", text(xs[0]), " and ", text(x), " along axis ", a);
+    us.push_back(x.u_);
+    if (splat(x.u_) != same) same = {};
+  }
+  if (same) {
+    Shape s = xs[0].shape();
+    for (size_t i = 1; i < xs.size(); i++) s[a] = s[a] + xs[i].shape()[a];
+    return tg::full(s, same);
+  }
+  return tensor::concat(us, a);
+}
+
+std::vector<Tensor> Tensor::split(i64 a, IntSpan parts) const {
+  i64 at = 0;
+  std::vector<Tensor> r;
+  for (i64 n : parts) {
+    if (n < 0) fail("a part of ", n, " elements");
+    r.push_back(shrink(a, at, n));
+    at += n;
+  }
+  if (at != size(a)) fail("parts of (", join(parts), ") elements do not add up to axis ", a, " of ", text(*this));
+  return r;
+}
+
+Tensor Tensor::repeat(i64 a, i64 n) const {
+  a = axis(a);
+  if (n < 0) fail("a repeat count of ", n);
+  Shape s = shape();
+  s.insert(s.begin() + a, idx(1));
+  Tensor x = reshape(s);
+  s[a] = idx(n);
+  return x.expand(s).flatten(a, a + 1);
+}
+
+// --- reductions -------------------------------------------------------------------------------------------------------------------------
+Tensor Tensor::reduce(ReduceKind k, IntSpan a, bool keepdims) const {
+  Ints x = axes(a);
+  Tensor r = tensor::reduce(u_, k, x);
+  return keepdims ? r.unsqueeze(x) : r;
+}
+Tensor Tensor::sum(IntSpan a, bool keepdims) const { return widen().reduce(ReduceKind::Add, a, keepdims).cast(dtype()); }
+Tensor Tensor::prod(IntSpan a, bool keepdims) const { return widen().reduce(ReduceKind::Mul, a, keepdims).cast(dtype()); }
+Tensor Tensor::mean(IntSpan a, bool keepdims) const {
+  Tensor x = widen();
+  UOp n = idx(1);
+  for (i64 i : axes(a)) n = n * shape()[i];
+  Tensor s = x.reduce(ReduceKind::Add, a, keepdims), count = tg::cast(n, x.dtype());
+  return (s / count).cast(dtype());
+}
+Tensor Tensor::softmax(i64 a) const {
+  Tensor x = widen();
+  Ints ax{axis(a)};
+  Tensor e = (x - x.max(ax, true)).exp();
+  return (e / e.sum(ax, true)).cast(dtype());
+}
+Tensor Tensor::log_softmax(i64 a) const {
+  Tensor x = widen();
+  Ints ax{axis(a)};
+  Tensor y = x - x.max(ax, true);
+  return (y - y.exp().sum(ax, true).log()).cast(dtype());
+}
+Tensor Tensor::cumsum(i64 a, bool exclusive, bool reverse) const {
+  return Tensor(tensor::scan(widen().u_, {ReduceKind::Add, axis(a), exclusive, reverse})).cast(dtype());
+}
+
+// --- products ---------------------------------------------------------------------------------------------------------------------------
+Tensor Tensor::matmul(const Tensor& other, std::optional<DType> acc) const {
+  Tensor a = *this, b = other;
+  if (!a.rank() || !b.rank()) fail("matmul of ", text(a), " and ", text(b), ": a scalar has no rows");
+  if (!acc && a.dtype() != b.dtype()) fail("matmul of ", text(a), " and ", text(b), ": dtypes differ");
+  DType out = acc ? *acc : a.dtype();
+  DType sum = acc ? *acc : a.is_half() ? DType(Kind::F32) : a.dtype();
+  bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row) a = a.unsqueeze(0);
+  if (column) b = b.unsqueeze(1);
+  if (a.dim(-1) != b.dim(-2)) fail("matmul of ", text(*this), " and ", text(other), ": inner dimensions differ");
+  // (.., m, 1, k) * (.., 1, n, k)
+  Tensor p = a.cast(sum).unsqueeze(-2) * b.cast(sum).transpose().unsqueeze(-3);
+  Tensor r = tensor::reduce(p.u_, ReduceKind::Add, Ints{p.rank() - 1});
+  if (row && column) r = r.reshape(Shape(r.shape().begin(), r.shape().end() - 2));
+  else if (row) r = r.squeeze(-2);
+  else if (column) r = r.squeeze(-1);
+  return r.cast(out);
+}
+
+Tensor Tensor::pool_windows(IntSpan k, const ConvArgs& c, UOp value) const {
+  i64 n = i64(k.size());
+  if (rank() != n + 2) fail(text(*this), " for a window of ", n, " axes");
+  Ints begin(rank()), end(rank());
+  WindowArg w;
+  for (i64 i = 0; i < n; i++) {
+    if (!c.pads.empty()) begin[i + 2] = c.pads[i], end[i + 2] = c.pads[n + i];
+    w.axes.push_back(i + 2);
+    w.k.push_back(k[i]);
+    w.stride.push_back(c.strides.empty() ? 1 : c.strides[i]);
+    w.dilation.push_back(c.dilations.empty() ? 1 : c.dilations[i]);
+    if (w.k[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1) fail("kernel ", w.k[i], ", stride ", w.stride[i], ", dilation ", w.dilation[i], " must be positive");
+  }
+  return pad(begin, end, PadMode::Constant, value).window(w);
+}
+
+Tensor Tensor::conv(const Tensor& w, const Tensor& bias, const ConvArgs& c, std::optional<DType> acc) const {
+  i64 n = rank() - 2;
+  if (n < 1 || w.rank() != rank()) fail("convolution of ", text(*this), " with weight ", text(w));
+  for (const Ints* p : {&c.strides, &c.dilations})
+    if (!p->empty() && i64(p->size()) != n) fail("strides or dilations of ", p->size(), " axes, the input has ", n);
+  if (!c.pads.empty() && i64(c.pads.size()) != 2 * n) fail("pads of ", c.pads.size(), " numbers, the input has ", n, " spatial axes");
+  if (!acc && dtype() != w.dtype()) fail("convolution of ", text(*this), " with weight ", text(w), ": dtypes differ");
+  UOp cin = shape()[1], m = w.shape()[0], per_group = w.shape()[1];
+  if (c.groups < 1 || per_group * c.groups != cin || (m.is_const() && m.as_int() % c.groups))
+    fail("weight ", text(w), " with groups=", c.groups, " over input ", text(*this), ": needs ", constant_dim(cin) / std::max<i64>(1, c.groups),
+         " channels in, and outputs divisible by groups");
+  DType out = acc ? *acc : dtype(), sum = acc ? *acc : is_half() ? DType(Kind::F32) : dtype();
+  Ints k;
+  for (i64 i = 0; i < n; i++) k.push_back(w.size(i + 2));
+  Tensor v = cast(sum).pool_windows(k, c, konst(sum, 0));  // (N, C, *out, *k)
+  // x (N, [G], 1, [C/G], *out, *k) * w ([G], M/G, [C/G], 1.., *k), summed over C/G and k. [G] is there with groups, [C/G] unless it is 1.
+  bool grouped = c.groups > 1, summed = !grouped || !per_group.is_const(1);
+  Shape xs{shape()[0]}, ws;
+  if (grouped) xs.push_back(idx(c.groups)), ws.push_back(idx(c.groups));
+  xs.push_back(idx(1)), ws.push_back(m / idx(c.groups));
+  i64 first = i64(xs.size());
+  if (summed) xs.push_back(per_group), ws.push_back(per_group);
+  i64 spatial = i64(xs.size());
+  for (i64 i = 0; i < n; i++) xs.push_back(v.shape()[2 + i]), ws.push_back(idx(1));
+  for (i64 i = 0; i < n; i++) xs.push_back(idx(k[i])), ws.push_back(idx(k[i]));
+  Tensor p = v.reshape(xs) * w.cast(sum).reshape(ws);
+  Ints axes;
+  if (summed) axes.push_back(first);
+  for (i64 i = 0; i < n; i++) axes.push_back(spatial + n + i);
+  Tensor r = tensor::reduce(p.u_, ReduceKind::Add, axes);
+  if (grouped) r = r.flatten(1, 2);
+  if (bias) {
+    if (bias.rank() != 1 || bias.dim(0) != m) fail("bias ", text(bias), " for ", shape_text({m}), " channels");
+    Shape bs{m};
+    bs.insert(bs.end(), n, idx(1));
+    r = r + bias.cast(sum).reshape(bs);
+  }
+  return r.cast(out);
+}
+
+}  // namespace tg
