@@ -104,6 +104,15 @@ class Arena {
   u32 size() const { return n_; }  // ids are below this
   // Room for one record a node, filled by ir/tensor.h: shapes.
   std::vector<std::unique_ptr<std::vector<UOp>>>& shapes() { return shapes_; }
+  // One record of type T an arena, made on first use: what a file remembers about nodes (bounds, normal forms).
+  template <class T>
+  T& side() {
+    static const char key = 0;
+    for (auto& [k, p] : side_)
+      if (k == &key) return *static_cast<T*>(p.get());
+    side_.emplace_back(&key, std::make_shared<T>());
+    return *static_cast<T*>(side_.back().second.get());
+  }
 
  private:
   void* alloc(size_t bytes);
@@ -113,6 +122,7 @@ class Arena {
   std::vector<const Node*> table_;
   std::vector<const void*> lists_, strings_;
   std::vector<std::unique_ptr<std::vector<UOp>>> shapes_;
+  std::vector<std::pair<const void*, std::shared_ptr<void>>> side_;
   u32 n_ = 0, n_lists_ = 0, n_strings_ = 0;
 };
 
