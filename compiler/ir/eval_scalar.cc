@@ -49,6 +49,7 @@ f64 mini_from_bits(Kind k, u64 b) {
 
 u64 mini_to_bits(Kind k, f64 x) {
   if (k == Kind::F8E8M0) {
+    if (std::abs(x) <= 0x1p-127) return 0;
     u32 b = std::bit_cast<u32>(f32(x)), e = b >> 23 & 255;
     if (e == 255) return 255;
     return e + ((b & 0x7fffff) && e != 254);
@@ -57,6 +58,7 @@ u64 mini_to_bits(Kind k, f64 x) {
   int width = m.exponent + m.mantissa;
   u64 sign = std::signbit(x) ? u64(1) << width : 0;
   if (std::isnan(x)) return k == Kind::F4E2M1 || m.fnuz ? u64(1) << width : sign | (k == Kind::F8E5M2 ? 0x7e : 0x7f);
+  if (std::isinf(x) && k == Kind::F8E5M2) return sign | 0x7c;
   f64 a = std::abs(x);
   int lo = 0, hi = m.codes - 1;  // the largest code whose value is not above a
   while (lo < hi) {
@@ -255,7 +257,11 @@ ScalarFn pick(Kind k) {
 
 }  // namespace
 
-f64 round_to(Kind k, f64 x) { return is_storage(k) ? mini_from_bits(k, mini_to_bits(k, x)) : round_float(k, x); }
+f64 round_to(Kind k, f64 x) {
+  if (!is_storage(k)) return round_float(k, x);
+  if (std::isinf(x) && k != Kind::F8E8M0) x = std::copysign(std::numeric_limits<f64>::max(), x);
+  return mini_from_bits(k, mini_to_bits(k, x));
+}
 
 u64 to_bits(Kind k, u64 v) {
   if (is_float(k)) {

@@ -122,8 +122,10 @@ class Evaluator {
     for (UOp u : order)
       if (u.is(Op::Placeholder)) body[u] = 1;
       else if (!u.is(Op::Fold))
-        for (UOp s : u.src()) body[u] |= body[s];
+        for (UOp s : u.src())
+          if (body[s]) body[u] = 1;
     for (UOp u : order) {
+      views_[u];  // grown once, so that references stay
       for (UOp s : u.src()) uses_[s]++;
       if (!body[u]) continue;
       for (UOp r : roots) TG_CHECK(r != u, "a value that depends on a placeholder: ", u.str());
@@ -172,9 +174,8 @@ class Evaluator {
     return views_[u][i];
   }
   Dims ints_of(UOp stack) {
-    Dims r;
-    for (UOp s : stack.src()) r.push_back(i64(get(s).first()));
-    return r;
+    const View& x = get(stack);
+    return Dims(x.base(), x.base() + x.dims[0]);
   }
 
   Elementwise elementwise(UOp u) {
@@ -203,7 +204,12 @@ class Evaluator {
           if (name == u.arg_str()) return scalar(u64(v));
         fail("the interpreter needs a value for the free size ", u.arg_str());
       }
-      case Op::Stack: return one(view_of(Kind::Index, {}, {0}));  // read through its sources
+      case Op::Stack: {
+        std::vector<u64> v;
+        for (UOp s : u.src()) v.push_back(get(s).first());
+        Dims d{i64(v.size())};
+        return one(view_of(Kind::Index, d, std::move(v)));
+      }
       case Op::Sink:
       case Op::Group: return one(view_of(Kind::Void, {}, {0}));
       case Op::Param: {
@@ -379,6 +385,12 @@ class Evaluator {
     for (const Dims& st : e.strides) {
       auto [a, b] = split(st, arg.axes);
       keep_st.push_back(a), gone_st.push_back(b);
+    }
+    // The longest axis last: rows of a 3x3 filter are short, and the order of a reduce's terms is free.
+    if (!gone.empty()) {
+      size_t longest = std::max_element(gone.begin(), gone.end()) - gone.begin();
+      std::swap(gone[longest], gone.back());
+      for (Dims& d : gone_st) std::swap(d[longest], d.back());
     }
     e.strides = gone_st;
     std::vector<const Dims*> outer, inner = e.stride_list();
