@@ -32,6 +32,8 @@ failed=()
 step "unit tests"
 ctest --preset "$preset" -j "$(nproc)" || failed+=("ctest")
 if [ "$preset" = release ]; then
+  step "command lines"
+  .venv/bin/python tests/cli/run.py --build "$build" || failed+=("tests/cli")
   step "models fetched"
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"

@@ -1,0 +1,381 @@
+"""tgaot and tgb as a new user meets them: what works at first try, and for each mistake one line that says what and what to do, an exit
+code that is not 0, and no output left behind.
+
+run.py [--build DIR] [--filter TEXT]
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import harness
+from harness import Failure, Outcome
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+CHECKS = []
+
+
+def check(f):
+    CHECKS.append(f)
+    return f
+
+
+def model(nodes, inputs, outputs, weights=(), opset=17, **more):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(v, k) for k, v in weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more)
+
+
+def value(name, dims, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+class Bench:
+    """A fresh folder for one check, with the models and the bundle that most checks need."""
+
+    def __init__(self, tools, folder):
+        self.tools, self.dir = tools, folder
+        self.env = {"DEV": "CPU", "CACHEDB": os.path.join(folder, "cache.db")}
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def save(self, name, m):
+        onnx.save(m, self.path(name))
+        return self.path(name)
+
+    def relu(self):
+        """relu(x + b): x f32[2,3]"""
+        b = np.array([1, -2, 3], np.float32)
+        return self.save("relu.onnx", model([helper.make_node("Add", ["x", "b"], ["s"], name="/add"), helper.make_node("Relu", ["s"], ["y"], name="/relu")],
+                                            [value("x", [2, 3])], [value("y", [2, 3])], [("b", b)]))
+
+    def bundle(self):
+        self.good("tgaot", "compile", self.relu(), "-o", self.path("relu.tgb"))
+        return self.path("relu.tgb")
+
+    def npy(self, name, x):
+        np.save(self.path(name), x)
+        return self.path(name)
+
+    def call(self, program, *args, env=None):
+        return harness.call([self.tools[program], *args], 120, {**self.env, **(env or {})})
+
+    def good(self, program, *args, env=None):
+        code, out, err = self.call(program, *args, env=env)
+        if code != 0:
+            raise Failure("failed", f"{program} {' '.join(args)}: exit code {code}: {err.strip()}")
+        return out, err
+
+    def bad(self, program, *args, words, leaves_no=None, env=None):
+        """The command must fail with one line that holds all `words`."""
+        code, out, err = self.call(program, *args, env=env)
+        what = f"{program} {' '.join(args)}"
+        if code == 0:
+            raise Failure("wrong", f"{what}: ended with 0")
+        lines = harness.error_lines(err)
+        if len(lines) != 1 or not lines[0].startswith(program + ": "):
+            raise Failure("wrong", f"{what}: one line beginning with \"{program}: \" expected, got {lines}")
+        for w in words:
+            if w not in lines[0]:
+                raise Failure("wrong", f"{what}: \"{w}\" is not in: {lines[0]}")
+        if leaves_no and os.path.exists(leaves_no):
+            raise Failure("wrong", f"{what}: left {leaves_no}")
+        temporary = [f for f in os.listdir(self.dir) if f.endswith(".tmp")]
+        if temporary:
+            raise Failure("wrong", f"{what}: left {temporary}")
+        return lines[0]
+
+
+def expect(what, got, want):
+    if got != want:
+        raise Failure("wrong", f"{what}: {got!r}, expected {want!r}")
+
+
+# --- what works
+
+@check
+def compile_and_run(b):
+    x = np.array([[-3, 1, 0.5], [0, 5, -9]], np.float32)
+    bundle = b.bundle()
+    b.good("tgb", "run", bundle, "--input", f"x={b.npy('x.npy', x)}", "--output", b.path("out"))
+    want = np.maximum(x + np.array([1, -2, 3], np.float32), 0)
+    expect("relu(x + b)", np.load(b.path("out/0.npy")).tolist(), want.tolist())
+
+
+@check
+def the_same_input_gives_the_same_bytes(b):
+    for name in ("a.tgb", "b.tgb"):
+        b.good("tgaot", "compile", b.relu(), "-o", b.path(name), env={"CACHEDB": b.path(name + ".db"), "PARALLEL": "1" if name == "a.tgb" else "0"})
+    with open(b.path("a.tgb"), "rb") as f, open(b.path("b.tgb"), "rb") as g:
+        expect("a.tgb == b.tgb", f.read() == g.read(), True)
+
+
+@check
+def bench_prints_one_json_object(b):
+    out, _ = b.good("tgb", "bench", b.bundle(), "--runs", "3", "--json")
+    r = json.loads(out)
+    for key in ("load_ms", "first_ms", "median_ms", "p90_ms", "peak_rss_bytes"):
+        if not r[key] >= 0:
+            raise Failure("wrong", f"{key}: {r[key]}")
+    expect("kernels", len(r["kernels"]), 1)
+    expect("fields of a kernel", set(r["kernels"][0]) >= {"name", "ms", "gflops", "gbs"}, True)
+
+
+@check
+def inspect_prints_every_part(b):
+    bundle = b.bundle()
+    out, _ = b.good("tgaot", "inspect", bundle, "--json")
+    summary = json.loads(out)
+    expect("inputs", summary["inputs"], [{"name": "x", "dtype": "f32", "dims": [2, 3]}])
+    expect("outputs", summary["outputs"], [{"name": "y", "dtype": "f32", "dims": [2, 3]}])
+    expect("kernels", summary["variants"][0]["kernels"], 1)
+    for part in ("weights", "programs", "memory", "commands", "settings"):
+        json.loads(b.good("tgaot", "inspect", bundle, "--part", part, "--json")[0])
+        b.good("tgaot", "inspect", bundle, "--part", part)
+
+
+@check
+def info_and_check(b):
+    bundle = b.bundle()
+    out, _ = b.good("tgb", "info", bundle)
+    for word in ("x", "f32", "y"):
+        expect(f"info names {word}", word in out, True)
+    b.good("tgb", "check", bundle)
+
+
+@check
+def settings_and_devices(b):
+    out, _ = b.good("tgaot", "settings")
+    expect("DEBUG is listed", "DEBUG " in out, True)
+    out, _ = b.good("tgaot", "devices")
+    expect("CPU is listed", "CPU " in out, True)
+    out, _ = b.good("tgaot", "ops", "Conv")
+    expect("Conv is listed", "Conv " in out, True)
+
+
+@check
+def an_unnamed_free_dimension_becomes_1_with_a_note(b):
+    m = b.save("free.onnx", model([helper.make_node("Relu", ["x"], ["y"])], [value("x", ["N", 3])], [value("y", ["N", 3])]))
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("free.tgb"))
+    expect("a note names N", "note" in err and "N" in err, True)
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("free.tgb"), "--shape", "x=4x3")
+    out, _ = b.good("tgaot", "inspect", b.path("free.tgb"), "--json")
+    expect("dims", json.loads(out)["inputs"][0]["dims"], [4, 3])
+
+
+# --- mistakes at compile
+
+@check
+def missing_file(b):
+    b.bad("tgaot", "compile", b.path("none.onnx"), "-o", b.path("o.tgb"), words=["none.onnx", "No such file"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def not_an_onnx_file(b):
+    with open(b.path("text.onnx"), "w") as f:
+        f.write("this is a text, not a model\n" * 50)
+    b.bad("tgaot", "compile", b.path("text.onnx"), "-o", b.path("o.tgb"), words=["text.onnx", "ONNX"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_empty_file(b):
+    open(b.path("empty.onnx"), "w").close()
+    b.bad("tgaot", "compile", b.path("empty.onnx"), "-o", b.path("o.tgb"), words=["empty.onnx"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def a_truncated_model(b):
+    data = open(b.relu(), "rb").read()
+    for n in (len(data) // 3, len(data) // 2, len(data) - 3):
+        with open(b.path("cut.onnx"), "wb") as f:
+            f.write(data[:n])
+        b.bad("tgaot", "compile", b.path("cut.onnx"), "-o", b.path("o.tgb"), words=["cut.onnx"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_unsupported_operator(b):
+    nodes = [helper.make_node("Relu", ["x"], ["t"]), helper.make_node("NoSuchOp", ["t"], ["y"], name="/head/odd")]
+    m = b.save("odd.onnx", model(nodes, [value("x", [2, 3])], [value("y", [2, 3])]))
+    b.bad("tgaot", "compile", m, "-o", b.path("o.tgb"), words=["NoSuchOp", "/head/odd"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_opset_that_is_too_old(b):
+    m = b.save("old.onnx", model([helper.make_node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])], opset=5))
+    b.bad("tgaot", "compile", m, "-o", b.path("o.tgb"), words=["opset"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_unknown_device(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), words=["DEV=CPX", "CPU", "tgaot devices"], leaves_no=b.path("o.tgb"), env={"DEV": "CPX"})
+
+
+@check
+def a_device_that_is_not_built(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), words=["AMD"], leaves_no=b.path("o.tgb"), env={"DEV": "AMD::gfx950"})
+
+
+@check
+def an_unknown_arch(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), words=["znver99"], leaves_no=b.path("o.tgb"), env={"DEV": "CPU:LLVM:x86_64,znver99"})
+
+
+@check
+def a_bad_setting(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), words=["NOOPT=yes", "integer"], leaves_no=b.path("o.tgb"), env={"NOOPT": "yes"})
+
+
+@check
+def a_shape_for_an_input_that_is_not_there(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), "--shape", "z=2x3", words=["z", "x"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def a_shape_that_contradicts_the_model(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), "--shape", "x=2x4", words=["x", "3", "4"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def a_shape_that_is_not_one(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("o.tgb"), "--shape", "x=2x", words=["--shape"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_output_folder_that_is_missing(b):
+    b.bad("tgaot", "compile", b.relu(), "-o", b.path("no/such/o.tgb"), words=["does not exist", "create it"], leaves_no=b.path("no"))
+
+
+@check
+def an_old_bundle_survives_a_failed_compile(b):
+    bundle = b.bundle()
+    before = open(bundle, "rb").read()
+    b.bad("tgaot", "compile", b.path("none.onnx"), "-o", bundle, words=["none.onnx"])
+    expect("the bundle is as it was", open(bundle, "rb").read() == before, True)
+
+
+@check
+def external_data_outside_the_models_folder(b):
+    w = np.arange(3, dtype=np.float32)
+    m = model([helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [3])], [value("y", [3])], [("w", w)])
+    t = m.graph.initializer[0]
+    t.ClearField("raw_data")
+    t.data_location = TensorProto.EXTERNAL
+    for key, v in (("location", "../outside.bin"), ("offset", "0"), ("length", "12")):
+        t.external_data.add(key=key, value=v)
+    os.mkdir(b.path("in"))
+    with open(b.path("outside.bin"), "wb") as f:
+        f.write(w.tobytes())
+    with open(b.path("in/m.onnx"), "wb") as f:
+        f.write(m.SerializeToString())
+    b.bad("tgaot", "compile", b.path("in/m.onnx"), "-o", b.path("o.tgb"), words=["outside.bin"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def an_unknown_verb(b):
+    b.bad("tgaot", "complie", words=["complie", "compile"])
+    b.bad("tgb", "rum", words=["rum"])
+
+
+# --- mistakes at run
+
+@check
+def a_wrong_input_name(b):
+    x = b.npy("x.npy", np.zeros((2, 3), np.float32))
+    b.bad("tgb", "run", b.bundle(), "--input", f"q={x}", "--output", b.path("out"), words=["q", "x"], leaves_no=b.path("out/0.npy"))
+
+
+@check
+def a_wrong_shape(b):
+    x = b.npy("x.npy", np.zeros((3, 2), np.float32))
+    b.bad("tgb", "run", b.bundle(), "--input", f"x={x}", "--output", b.path("out"), words=["x", "2", "3"], leaves_no=b.path("out/0.npy"))
+
+
+@check
+def a_wrong_dtype(b):
+    x = b.npy("x.npy", np.zeros((2, 3), np.float64))
+    b.bad("tgb", "run", b.bundle(), "--input", f"x={x}", "--output", b.path("out"), words=["x", "f32", "f64"], leaves_no=b.path("out/0.npy"))
+
+
+@check
+def a_missing_input_file(b):
+    b.bad("tgb", "run", b.bundle(), "--input", f"x={b.path('none.npy')}", words=["none.npy"])
+
+
+@check
+def a_missing_bundle(b):
+    b.bad("tgb", "run", b.path("none.tgb"), words=["none.tgb"])
+
+
+@check
+def an_output_folder_that_cannot_be_made(b):
+    b.bad("tgb", "run", b.bundle(), "--output", b.path("no/such/out"), words=["no/such"])
+
+
+@check
+def truncated_and_damaged_bundles(b):
+    data = open(b.bundle(), "rb").read()
+    for n in (0, 10, 63, 64, 1000, len(data) // 2, len(data) - 1):
+        with open(b.path("cut.tgb"), "wb") as f:
+            f.write(data[:n])
+        b.bad("tgb", "run", b.path("cut.tgb"), words=["cut.tgb"])
+        b.bad("tgaot", "inspect", b.path("cut.tgb"), words=["cut.tgb"])
+    for at in range(0, len(data), max(1, len(data) // 40)):
+        flipped = bytearray(data)
+        flipped[at] ^= 0x40
+        with open(b.path("flip.tgb"), "wb") as f:
+            f.write(flipped)
+        # Padding between segments carries no digest; everything else does.
+        code, _, err = b.call("tgb", "check", b.path("flip.tgb"))
+        if code == 0 and data[at] != 0:
+            raise Failure("wrong", f"byte {at} flipped, and tgb check says nothing")
+
+
+@check
+def a_bundle_for_another_cpu(b):
+    b.good("tgaot", "compile", b.relu(), "-o", b.path("arm.tgb"), env={"DEV": "CPU:LLVM:arm64,cortex-a76"})
+    b.bad("tgb", "run", b.path("arm.tgb"), words=["arm64"])
+
+
+@check
+def a_model_instead_of_a_bundle(b):
+    b.bad("tgb", "run", b.relu(), words=["relu.onnx"])
+
+
+@check
+def verbs_that_are_not_built(b):
+    b.bad("tgaot", "bisect", words=["not built yet"])
+    b.bad("tgaot", "compile", b.relu(), "--like", "x.tgb", words=["--like", "not built yet"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
+    parser.add_argument("--filter", default="")
+    args = parser.parse_args()
+    tools = harness.programs(args.build)
+    results = {}
+    for f in CHECKS:
+        if args.filter not in f.__name__:
+            continue
+        folder = tempfile.mkdtemp(prefix="cli-")
+        try:
+            f(Bench(tools, folder))
+            results[f.__name__] = Outcome("passed")
+        except Failure as e:
+            results[f.__name__] = e.outcome
+        except Exception as e:
+            results[f.__name__] = Outcome("failed", f"{type(e).__name__}: {e}")
+        finally:
+            shutil.rmtree(folder)
+    sys.exit(harness.summary("cli", results, 0, 0))
+
+
+main()
