@@ -1,7 +1,6 @@
 // Convolutions and what undoes them: Conv, ConvTranspose, Col2Im, DeformConv, CausalConvWithState. https://onnx.ai/onnx/operators/
 #include <algorithm>
 
-#include "frontend/families.h"
 #include "frontend/sampling.h"
 #include "frontend/spatial.h"
 
@@ -170,23 +169,16 @@ Tensor col2im(OnnxNode& n) {
   for (i64 b : block) s.push_back(idx(b));
   for (i64 c : count) s.push_back(idx(c));
   x = x.reshape(s);
-  for (i64 i = 0; i < axes; i++) {  // the first block axis goes, its place axis becomes the image's
-    x = overlap_add(x, 2, 2 + axes, strides[i], dilations[i]);
-    i64 at = 1 + axes;
+  for (i64 i = 0; i < axes; i++) {  // (N, C, blocks left.., places left.., done..)
+    i64 left = axes - i, at = 1 + left;
+    x = overlap_add(x, 2, 2 + left, strides[i], dilations[i]);
     Ints begin(x.rank()), end(x.rank());
     begin[at] = -pads[i];
     end[at] = pads[i] + image[i] - x.size(at);
-    x = x.pad(begin, end);
-    // Move the finished axis last, so that the next place axis stands at 2 + axes - (i + 1) .. again.
     Ints order = x.all_axes();
     order.erase(order.begin() + at);
     order.push_back(at);
-    x = x.permute(order);
-    axes -= 1;
-    i -= 1;
-    block.erase(block.begin()), strides.erase(strides.begin()), dilations.erase(dilations.begin());
-    image.erase(image.begin());
-    pads.erase(pads.begin());
+    x = x.pad(begin, end).permute(order);
   }
   return x;
 }
@@ -216,7 +208,7 @@ Tensor deform_conv(OnnxNode& n) {
   Tensor img = x.widen().reshape(Shape{batch, idx(og), idx(c / og), x.dim(2), x.dim(3)}).permute(Ints{0, 1, 3, 4, 2});
   Tensor lead[] = {Tensor::arange(batch).reshape(Shape{batch, idx(1), idx(1), idx(1), idx(1), idx(1)}), Tensor::arange(og).reshape(Ints{og, 1, 1, 1, 1})};
   Tensor coords[] = {y, xx};
-  Tensor v = sample_linear(img, lead, coords);  // (N, OG, kh, kw, oh, ow, C/OG)
+  Tensor v = sample(img, lead, coords);  // (N, OG, kh, kw, oh, ow, C/OG)
   if (n.has(4)) v = v * n[4].widen().cast(d).reshape(Shape{batch, idx(og), idx(kh), idx(kw), idx(oh), idx(ow), idx(1)});
   v = v.permute(Ints{0, 1, 6, 4, 5, 2, 3}).reshape(Shape{batch, idx(groups), idx(1), idx(c / groups), idx(oh), idx(ow), idx(kh), idx(kw)});
   Tensor wt = w.widen().reshape(Ints{groups, m / groups, c / groups, 1, 1, kh, kw});

@@ -117,18 +117,26 @@ Tensor Tensor::elementwise(Op op, std::initializer_list<Tensor> src) {
 Tensor where(const Tensor& c, const Tensor& a, const Tensor& b) { return Tensor::elementwise(Op::Where, {c, a, b}); }
 
 Tensor Tensor::leaky_relu(f64 alpha) const { return where(lt(like(0)), *this * alpha, *this); }
-Tensor Tensor::sigmoid() const { return 1.0 / (1.0 + neg().exp()); }
+// What is made of several operations is computed in f32 for halves and rounded once.
+Tensor Tensor::sigmoid() const { return (1.0 / (1.0 + widen().neg().exp())).cast(dtype()); }
 // max(x, 0) + log(1 + exp(-|x|)): exp never overflows.
-Tensor Tensor::softplus() const { return relu() + (1.0 + abs().neg().exp()).log(); }
+Tensor Tensor::softplus() const {
+  Tensor x = widen();
+  return (x.relu() + (1.0 + x.abs().neg().exp()).log()).cast(dtype());
+}
 Tensor Tensor::gelu(bool tanh_form) const {
+  if (is_half()) return widen().gelu(tanh_form).cast(dtype());
   if (tanh_form) {
     Tensor inner = (*this + square() * *this * 0.044715) * std::sqrt(2 / std::numbers::pi);
     return *this * 0.5 * (1.0 + inner.tanh());
   }
   return *this * 0.5 * (1.0 + (*this * std::sqrt(0.5)).erf());
 }
-Tensor Tensor::silu() const { return *this * sigmoid(); }
-Tensor Tensor::hard_sigmoid(f64 alpha, f64 beta) const { return (*this * alpha + beta).max(like(0)).min(like(1)); }
+Tensor Tensor::silu() const { return (widen() * widen().sigmoid()).cast(dtype()); }
+Tensor Tensor::hard_sigmoid(f64 alpha, f64 beta) const {
+  Tensor x = widen();
+  return (x * alpha + beta).max(x.like(0)).min(x.like(1)).cast(dtype());
+}
 Tensor Tensor::clip(const Tensor& lo, const Tensor& hi) const {
   Tensor r = *this;
   if (lo) r = r.max(lo);

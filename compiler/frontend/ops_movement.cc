@@ -1,0 +1,282 @@
+// Shapes, constants and the moving of elements. https://onnx.ai/onnx/operators/
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "frontend/onnx_op.h"
+
+namespace tg {
+namespace {
+
+// axes of an op: an attribute before `input_since`, input i from then on; absent: none.
+std::optional<Ints> axes_of(OnnxNode& n, size_t i, bool attribute) {
+  if (attribute) return n.has_attr("axes") ? std::optional(n.attr_ints("axes")) : std::nullopt;
+  return n.has(i) ? std::optional(n.ints(i)) : std::nullopt;
+}
+
+Tensor reshape(OnnxNode& n) {
+  Tensor x = n[0];
+  Ints s = n.ints(1);
+  if (!n.attr("allowzero", 0))
+    for (size_t i = 0; i < s.size(); i++)
+      if (s[i] == 0) {
+        n.require(i64(i) < x.rank(), "dimension ", i, " is copied (0) from an input of rank ", x.rank());
+        s[i] = x.size(i);
+      }
+  for (i64 d : s) n.require(d >= -1, "a dimension of ", d);
+  return x.reshape(s);
+}
+
+Tensor flatten(OnnxNode& n) {
+  Tensor x = n[0];
+  i64 a = n.attr("axis", 1);
+  n.require(a >= -x.rank() && a <= x.rank(), "axis ", a, " for rank ", x.rank());
+  if (a < 0) a += x.rank();
+  const Shape& s = x.shape();
+  return x.reshape(Shape{elems(Shape(s.begin(), s.begin() + a)), elems(Shape(s.begin() + a, s.end()))});
+}
+
+Tensor transpose(OnnxNode& n) {
+  Ints o = n[0].all_axes();
+  std::ranges::reverse(o);
+  return n[0].permute(n.attr("perm", o));
+}
+
+template <bool attribute>
+Tensor squeeze(OnnxNode& n) {
+  Tensor x = n[0];
+  if (auto a = axes_of(n, 1, attribute)) return x.squeeze(*a);
+  Ints ones;
+  for (i64 i = 0; i < x.rank(); i++)
+    if (x.size(i) == 1) ones.push_back(i);
+  return x.squeeze(ones);
+}
+template <bool attribute>
+Tensor unsqueeze(OnnxNode& n) {
+  auto a = axes_of(n, 1, attribute);
+  n.require(bool(a), "axes are missing");
+  return n[0].unsqueeze(*a);
+}
+
+Tensor expand(OnnxNode& n) {
+  Tensor x = n[0];
+  Shape s = n.dims(1);
+  const Shape* both[] = {&x.shape(), &s};
+  return x.expand(broadcast(both));
+}
+
+Tensor concat(OnnxNode& n) {
+  Tensors xs;
+  for (size_t i = 0; i < n.inputs(); i++) xs.push_back(n[i]);
+  return Tensor::concat(xs, n.attr_int("axis"));
+}
+
+Tensors split(OnnxNode& n) {
+  Tensor x = n[0];
+  i64 axis = n.attr("axis", 0), parts = i64(n.outputs());
+  Ints sizes;
+  if (n.opset() < 13) sizes = n.attr("split", Ints{});
+  else if (n.has(1)) sizes = n.ints(1);
+  if (sizes.empty()) {
+    i64 m = x.size(axis);
+    if (n.has_attr("num_outputs")) {
+      n.require(n.attr_int("num_outputs") == parts, "num_outputs is ", n.attr_int("num_outputs"), ", the node has ", parts, " outputs");
+      i64 chunk = (m + parts - 1) / parts;  // the last part may be smaller
+      for (i64 i = 0; i < parts; i++) sizes.push_back(std::clamp(m - i * chunk, i64(0), chunk));
+    } else {
+      n.require(m % parts == 0, "axis of ", m, " does not split into ", parts, " equal parts");
+      sizes.assign(parts, m / parts);
+    }
+  }
+  n.require(i64(sizes.size()) == parts, sizes.size(), " sizes for ", parts, " outputs");
+  return x.split(axis, sizes);
+}
+
+Tensor slice_of(OnnxNode& n, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps) {
+  n.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(), "starts, ends, axes and steps have ",
+            starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(), " numbers");
+  Tensor x = n[0];
+  (void)x.axes(axes);
+  for (size_t i = 0; i < axes.size(); i++) x = x.slice(axes[i], starts[i], ends[i], steps[i]);
+  return x;
+}
+Ints first_axes(size_t n) {
+  Ints a;
+  for (size_t i = 0; i < n; i++) a.push_back(i64(i));
+  return a;
+}
+Tensor slice_1(OnnxNode& n) {
+  Ints starts = n.attr_ints("starts");
+  return slice_of(n, starts, n.attr_ints("ends"), n.attr("axes", first_axes(starts.size())), Ints(starts.size(), 1));
+}
+Tensor slice_10(OnnxNode& n) {
+  Ints starts = n.ints(1);
+  return slice_of(n, starts, n.ints(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
+}
+
+Tensor pad_of(OnnxNode& n, const Ints& pads, const Ints& axes, UOp value) {
+  Tensor x = n[0];
+  n.require(pads.size() == axes.size() * 2, pads.size(), " pads for ", axes.size(), " axes");
+  (void)x.axes(axes);
+  Ints begin(x.rank()), end(x.rank());
+  for (size_t i = 0; i < axes.size(); i++) begin[x.axis(axes[i])] = pads[i], end[x.axis(axes[i])] = pads[axes.size() + i];
+  std::string mode = n.attr("mode", "constant");
+  for (auto [text, m] : {std::pair("constant", PadMode::Constant), {"reflect", PadMode::Reflect}, {"edge", PadMode::Edge}, {"wrap", PadMode::Wrap}})
+    if (mode == text) return x.pad(begin, end, m, value);
+  n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
+}
+Tensor pad_2(OnnxNode& n) { return pad_of(n, n.attr_ints("pads"), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop()); }
+Tensor pad_11(OnnxNode& n) {
+  UOp value = konst(n[0].dtype(), 0);
+  if (n.has(2)) {
+    const Values& v = n.constant(2);
+    n.require(v.v.size() == 1 && v.dtype == n[0].dtype(), "the value must be one number of the input's dtype");
+    value = konst_bits(v.dtype, v.v[0]);
+  }
+  return pad_of(n, n.ints(1), n.has(3) ? n.ints(3) : n[0].all_axes(), value);
+}
+
+Tensor tile(OnnxNode& n) {
+  Tensor x = n[0];
+  Ints r = n.ints(1);
+  n.require(i64(r.size()) == x.rank(), r.size(), " repeats for rank ", x.rank());
+  for (i64 a = 0; a < x.rank(); a++)
+    if (r[a] != 1) x = x.repeat(a, r[a]);
+  return x;
+}
+
+Tensor shape_op(OnnxNode& n) {
+  Ints s = n[0].sizes();
+  i64 r = i64(s.size());
+  auto at = [&](i64 v) { return std::clamp<i64>(v < 0 ? v + r : v, 0, r); };
+  i64 b = at(n.attr("start", 0)), e = at(n.attr("end", r));
+  return Tensor::ints(Ints(s.begin() + b, s.begin() + std::max(b, e)));
+}
+
+Tensor constant(OnnxNode& n) {
+  if (n.has_attr("value")) return n.attr_tensor("value");
+  if (n.has_attr("value_float")) return Tensor::scalar(Kind::F32, n.attr("value_float", 0.0f));
+  if (n.has_attr("value_int")) return Tensor::integer(Kind::I64, n.attr("value_int", i64(0)));
+  if (n.has_attr("value_ints")) return Tensor::ints(n.attr_ints("value_ints"));
+  if (n.has_attr("value_floats")) {
+    std::vector<f32> v = n.attr_floats("value_floats");
+    return Tensor::of(Kind::F32, Ints{i64(v.size())}, std::vector<f64>(v.begin(), v.end()));
+  }
+  for (const char* a : {"value_string", "value_strings"})
+    if (n.has_attr(a)) n.fail("strings are not supported");
+  if (n.has_attr("sparse_value")) n.fail("sparse tensors are not supported");
+  n.fail("attribute value is missing");
+}
+
+Tensor constant_of_shape(OnnxNode& n) {
+  Ints s = n.ints(0);
+  for (i64 d : s) n.require(d >= 0, "a dimension of ", d);
+  UOp c = konst(Kind::F32, 0);
+  if (n.has_attr("value")) {
+    c = splat(n.attr_tensor("value").uop());
+    n.require(bool(c), "value must be one number");
+  }
+  return Tensor::full(dims(IntSpan(s)), c);
+}
+
+Tensor range(OnnxNode& n) {
+  Tensor start = n[0].reshape(Shape{}), delta = n[2].reshape(Shape{});
+  DType d = start.dtype();
+  n.require(n.is_constant(0) && n.is_constant(1) && n.is_constant(2), "start, limit and delta must be known at compile time");
+  i64 count;
+  if (is_float(d)) {
+    f64 a = n.number(0), b = n.number(1), s = n.number(2);
+    n.require(s != 0, "a delta of 0");
+    f64 c = std::ceil((b - a) / s);
+    n.require(c < 9e15, "a range of ", c, " elements");
+    count = i64(std::max(0.0, c));
+  } else {
+    i64 a = n.integer(0), b = n.integer(1), s = n.integer(2);
+    n.require(s != 0, "a delta of 0");
+    __int128 span = s > 0 ? __int128(b) - a : __int128(a) - b, step = s > 0 ? s : -__int128(s);
+    count = span <= 0 ? 0 : i64((span + step - 1) / step);
+  }
+  if (!count) return Tensor::full(Shape{idx(0)}, start.like(0).uop());
+  Tensor i = Tensor::arange(count, is_float(d) ? DType(Kind::I64) : d);
+  return start + i.cast(d) * delta;
+}
+
+Tensor eye_like(OnnxNode& n) {
+  Tensor x = n[0];
+  n.require(x.rank() == 2, "input ", shape_text(x.shape()), " is no matrix");
+  Tensor row = Tensor::arange(x.dim(0)).unsqueeze(1), column = Tensor::arange(x.dim(1));
+  return column.eq(row + f64(n.attr("k", 0))).cast(n.attr_dtype("dtype", x.dtype()));
+}
+
+Tensor trilu(OnnxNode& n) {
+  Tensor x = n[0];
+  n.require(x.rank() >= 2, "input ", shape_text(x.shape()), " has no matrices");
+  Tensor row = Tensor::arange(x.dim(-2)).unsqueeze(1), column = Tensor::arange(x.dim(-1));
+  Tensor diagonal = row + Tensor::integer(Kind::I64, n.has(1) ? std::clamp<i64>(n.integer(1), -(i64(1) << 40), i64(1) << 40) : 0);
+  return where(n.attr("upper", 1) ? column.ge(diagonal) : column.le(diagonal), x, x.like(0));
+}
+
+Tensor depth_to_space(OnnxNode& n) {
+  Tensor x = n[0];
+  i64 b = n.attr_int("blocksize");
+  n.require(x.rank() == 4 && b > 0 && x.size(1) % (b * b) == 0, "input ", shape_text(x.shape()), " with blocksize ", b);
+  i64 N = x.size(0), c = x.size(1) / (b * b), h = x.size(2), w = x.size(3);
+  std::string mode = n.attr("mode", "DCR");
+  n.require(mode == "DCR" || mode == "CRD", "mode must be DCR or CRD, not ", mode);
+  Tensor y = mode == "DCR" ? x.reshape(Ints{N, b, b, c, h, w}).permute(Ints{0, 3, 4, 1, 5, 2}) : x.reshape(Ints{N, c, b, b, h, w}).permute(Ints{0, 1, 4, 2, 5, 3});
+  return y.reshape(Ints{N, c, h * b, w * b});
+}
+Tensor space_to_depth(OnnxNode& n) {
+  Tensor x = n[0];
+  i64 b = n.attr_int("blocksize");
+  n.require(x.rank() == 4 && b > 0 && x.size(2) % b == 0 && x.size(3) % b == 0, "input ", shape_text(x.shape()), " with blocksize ", b);
+  i64 N = x.size(0), c = x.size(1), h = x.size(2) / b, w = x.size(3) / b;
+  return x.reshape(Ints{N, c, h, b, w, b}).permute(Ints{0, 3, 5, 1, 2, 4}).reshape(Ints{N, c * b * b, h, w});
+}
+
+Tensor reverse_sequence(OnnxNode& n) {
+  Tensor x = n[0], len = n[1];
+  i64 batch = x.axis(n.attr("batch_axis", 1)), time = x.axis(n.attr("time_axis", 0));
+  n.require(x.rank() >= 2 && batch != time && len.rank() == 1, "input ", shape_text(x.shape()), ", lengths ", shape_text(len.shape()));
+  Shape ts(x.rank(), idx(1)), bs(x.rank(), idx(1));
+  ts[time] = x.dim(time), bs[batch] = x.dim(batch);
+  Tensor t = Tensor::arange(x.dim(time)).reshape(ts), l = len.cast(Kind::I64).reshape(bs);
+  return x.take_along(time, where(t.lt(l), l - 1.0 - t, t).expand(x.shape()));
+}
+
+// clang-format off
+constexpr OnnxOp kMovementOps[] = {
+  {"Concat",          4, concat},
+  {"Constant",        1, constant},
+  {"ConstantOfShape", 9, constant_of_shape},
+  {"DepthToSpace",    1, depth_to_space},
+  {"Expand",          8, expand},
+  {"EyeLike",         9, eye_like},
+  {"Flatten",         1, flatten},
+  {"Identity",        1, [](OnnxNode& n) { return n[0]; }},
+  {"Pad",             2, pad_2},       // pads and value are attributes
+  {"Pad",            11, pad_11},
+  {"Range",          11, range},
+  {"Reshape",         5, reshape},
+  {"ReverseSequence",10, reverse_sequence},
+  {"Shape",           1, shape_op},
+  {"Size",            1, [](OnnxNode& n) { return Tensor::integer(Kind::I64, n[0].numel()); }},
+  {"Slice",           1, slice_1},     // starts, ends and axes are attributes
+  {"Slice",          10, slice_10},
+  {"SpaceToDepth",    1, space_to_depth},
+  {"Split",           2, split},
+  {"Squeeze",         1, squeeze<true>},
+  {"Squeeze",        13, squeeze<false>},
+  {"Tile",            6, tile},
+  {"Transpose",       1, transpose},
+  {"Trilu",          14, trilu},
+  {"Unsqueeze",       1, unsqueeze<true>},
+  {"Unsqueeze",      13, unsqueeze<false>},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const OnnxOp> movement_ops() { return kMovementOps; }
+
+}  // namespace tg
