@@ -1,0 +1,24 @@
+// A kernel copied into an arena of its own in canonical order, and its digest: what it is called in caches, logs, bundles and between
+// processes. Two kernels that differ in slots, in axis and other numbers, or in the order of commutative operands have one digest.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "base/hash.h"
+#include "ir/uop.h"
+
+namespace tg {
+
+struct Canonical {
+  std::shared_ptr<Arena> arena;
+  UOp ast;                    // its text form (ir/text.h) is what travels to other processes
+  Digest digest;              // of that text
+  std::vector<i64> slot_of;   // canonical slot -> slot of the kernel it was made from
+  std::vector<i64> axis_of;   // canonical axis id -> its axis id
+};
+
+// Axes are numbered phase by phase, those that STOREs close before the others; slots outputs first; the rest as met. Operands of commutative
+// ops are sorted by a structure hash that leaves these numbers out; equal ones keep their order.
+Canonical canonical(UOp ast);
+
+}  // namespace tg
