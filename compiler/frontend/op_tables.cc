@@ -8,6 +8,17 @@ std::span<const OnnxOp> logic_ops();
 std::span<const OnnxOp> movement_ops();
 std::span<const OnnxOp> reduce_ops();
 std::span<const OnnxOp> index_ops();
+std::span<const OnnxOp> conv_ops();
+std::span<const OnnxOp> pool_ops();
+std::span<const OnnxOp> norm_ops();
+std::span<const OnnxOp> attention_ops();
+std::span<const OnnxOp> loss_ops();
+std::span<const OnnxOp> vision_ops();
+std::span<const OnnxOp> signal_ops();
+std::span<const OnnxOp> resize_ops();
+std::span<const OnnxOp> quant_ops();
+std::span<const OnnxOp> random_ops();
+std::span<const OnnxOp> train_ops();
 
 std::span<const OnnxFamily> onnx_families() {
   static const OnnxFamily kFamilies[] = {
@@ -17,6 +28,17 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "movement", movement_ops()},
       {"", "reduce", reduce_ops()},
       {"", "index", index_ops()},
+      {"", "conv", conv_ops()},
+      {"", "pool", pool_ops()},
+      {"", "norm", norm_ops()},
+      {"", "attention", attention_ops()},
+      {"", "loss", loss_ops()},
+      {"", "vision", vision_ops()},
+      {"", "signal", signal_ops()},
+      {"", "resize", resize_ops()},
+      {"", "quant", quant_ops()},
+      {"", "random", random_ops()},
+      {"ai.onnx.preview.training", "train", train_ops()},
   };
   return kFamilies;
 }

@@ -1,0 +1,248 @@
+// Resize and Upsample. Every axis is resized by itself: places and weights are computed here in f64, and the graph gets a gather of a constant
+// index per tap, or where an axis only repeats or skips elements, movement. https://onnx.ai/onnx/operators/onnx__Resize.html
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "frontend/onnx_op.h"
+
+namespace tg {
+namespace {
+
+struct ResizeArgs {
+  enum Mode : u8 { Nearest, Linear, Cubic } mode = Nearest;
+  std::string coordinates = "half_pixel", nearest = "round_prefer_floor";
+  f64 cubic_a = -0.75, extrapolation = 0;
+  bool antialias = false, exclude_outside = false;
+};
+
+// One output element: what it reads and with which weight; nothing read: it is extrapolated.
+using Taps = std::map<i64, f64>;
+
+// Where in the input output element o lies.
+f64 source(const ResizeArgs& a, f64 o, f64 scale, i64 in, i64 out, const f64 roi[2]) {
+  f64 length = scale * f64(in), last = f64(in - 1);
+  const std::string& c = a.coordinates;
+  if (c == "align_corners") return length == 1 ? 0 : o * last / (length - 1);
+  if (c == "asymmetric") return o / scale;
+  if (c == "tf_half_pixel_for_nn") return (o + 0.5) / scale;
+  if (c == "pytorch_half_pixel") return length == 1 ? -0.5 : (o + 0.5) / scale - 0.5;
+  if (c == "tf_crop_and_resize")
+    return roi[0] * last + (length == 1 ? (roi[1] - roi[0]) * last / 2 : o * (roi[1] - roi[0]) * last / (length - 1));
+  f64 x = (o + 0.5) / scale - 0.5;
+  if (c == "half_pixel_symmetric") x += f64(in) / 2 * (1 - f64(out) / length);
+  return x;
+}
+
+i64 nearest(const std::string& mode, f64 x) {
+  f64 f = std::floor(x), r = x - f;
+  if (mode == "floor" || r == 0) return i64(f);
+  if (mode == "ceil") return i64(f) + 1;
+  if (mode == "round_prefer_ceil") return i64(f) + (r >= 0.5);
+  return i64(f) + (r > 0.5);
+}
+
+f64 weight(const ResizeArgs& a, f64 distance) {
+  f64 x = std::abs(distance);
+  if (a.mode == ResizeArgs::Linear) return std::max(0.0, 1 - x);
+  f64 A = a.cubic_a;
+  if (x <= 1) return ((A + 2) * x - (A + 3)) * x * x + 1;
+  return x < 2 ? ((A * x - 5 * A) * x + 8 * A) * x - 4 * A : 0;
+}
+
+std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, const f64 roi[2]) {
+  std::vector<Taps> all(out);
+  for (i64 o = 0; o < out; o++) {
+    f64 x = source(a, f64(o), scale, in, out, roi);
+    if (a.coordinates == "tf_crop_and_resize" && (x < 0 || x > f64(in - 1))) continue;
+    auto clamped = [&](i64 i) { return std::clamp<i64>(i, 0, in - 1); };
+    if (a.mode == ResizeArgs::Nearest) {
+      all[o][clamped(nearest(a.nearest, x))] = 1;
+      continue;
+    }
+    // With antialias the kernel is widened by the reduction, and its weights add up to 1 again.
+    f64 narrow = a.antialias ? std::min(scale, 1.0) : 1;
+    i64 reach = i64(std::ceil((a.mode == ResizeArgs::Linear ? 1 : 2) / narrow)), base = i64(std::floor(x));
+    f64 total = 0;
+    std::vector<std::pair<i64, f64>> taps;
+    for (i64 i = base - reach; i <= base + reach + 1; i++) {
+      f64 w = weight(a, (f64(i) - x) * narrow);
+      if (w == 0) continue;
+      bool outside = i < 0 || i >= in;
+      if (a.antialias || !a.exclude_outside || !outside) total += w;
+      taps.push_back({i, w});
+    }
+    bool normalize = a.antialias || a.exclude_outside;
+    if (a.antialias && a.exclude_outside) {   // first to 1 over all taps, then over those inside: the second alone decides
+      total = 0;
+      for (auto [i, w] : taps) total += i >= 0 && i < in ? w : 0;
+    }
+    for (auto [i, w] : taps) {
+      if (a.exclude_outside && (i < 0 || i >= in)) continue;
+      all[o][clamped(i)] += normalize ? w / total : w;
+    }
+  }
+  return all;
+}
+
+// Every element repeated s times, or every s-th one from b on: movement. Absent if the taps are anything else.
+Tensor moved(const Tensor& x, i64 axis, const std::vector<Taps>& taps) {
+  i64 in = x.size(axis), out = i64(taps.size());
+  for (const Taps& t : taps)
+    if (t.size() != 1 || t.begin()->second != 1) return {};
+  auto at = [&](i64 o) { return taps[o].begin()->first; };
+  if (out % in == 0) {
+    i64 s = out / in;
+    bool repeats = true;
+    for (i64 o = 0; o < out; o++) repeats &= at(o) == o / s;
+    if (repeats) {
+      Shape sh = x.shape();
+      sh.insert(sh.begin() + axis + 1, idx(s));
+      return x.unsqueeze(axis + 1).expand(sh).flatten(axis, axis + 1);
+    }
+  }
+  i64 s = out > 1 ? at(1) - at(0) : 1;
+  bool skips = s > 0;
+  for (i64 o = 0; skips && o < out; o++) skips = at(o) == at(0) + o * s;
+  return skips ? x.slice(axis, at(0), at(out - 1) + 1, s) : Tensor();
+}
+
+Tensor resize_axis(const Tensor& x, i64 axis, const std::vector<Taps>& taps, const ResizeArgs& a) {
+  i64 out = i64(taps.size());
+  if (out == 0) return x.shrink(axis, 0, 0);
+  if (Tensor m = moved(x, axis, taps)) return m;
+  size_t most = 1;
+  bool extrapolates = false;
+  for (const Taps& t : taps) most = std::max(most, t.size()), extrapolates |= t.empty();
+  // (taps, out): absent ones read the last place of the same element with weight 0.
+  std::vector<std::vector<i64>> index(most, std::vector<i64>(out));
+  std::vector<std::vector<f64>> weights(most, std::vector<f64>(out));
+  for (i64 o = 0; o < out; o++) {
+    size_t k = 0;
+    for (auto [i, w] : taps[o]) index[k][o] = i, weights[k++][o] = w;
+    for (; k < most; k++) index[k][o] = k ? index[k - 1][o] : 0;
+  }
+  Ints along(x.rank(), 1);
+  along[axis] = out;
+  Tensor y;
+  bool plain = true;
+  for (f64 w : weights[0]) plain &= w == 1;
+  if (most <= 4) {
+    for (size_t k = 0; k < most; k++) {
+      Tensor v = x.take(axis, Tensor::ints(index[k]));
+      if (most > 1 || !plain) v = v * Tensor::of(x.dtype(), along, weights[k]);
+      y = y ? y + v : v;
+    }
+  } else {   // many taps: a sum over them
+    Ints flat, s(x.rank() + 1, 1);
+    std::vector<f64> w;
+    for (i64 o = 0; o < out; o++)
+      for (size_t k = 0; k < most; k++) flat.push_back(index[k][o]), w.push_back(weights[k][o]);
+    s[axis] = out, s[axis + 1] = i64(most);
+    Tensor v = x.take(axis, Tensor::of_ints(Kind::I64, Ints{out, i64(most)}, flat));
+    y = (v * Tensor::of(x.dtype(), s, w)).reduce(ReduceKind::Add, Ints{axis + 1});
+  }
+  if (!extrapolates) return y;
+  std::vector<f64> missing(out);
+  for (i64 o = 0; o < out; o++) missing[o] = taps[o].empty();
+  return where(Tensor::of(Kind::Bool, along, missing), y.like(a.extrapolation), y);
+}
+
+// axes, scales and sizes of one length; sizes hold the result's dims.
+Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Ints& sizes, const std::vector<f64>& roi,
+              const ResizeArgs& a) {
+  bool moves = a.mode == ResizeArgs::Nearest;
+  DType d = moves ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
+  Tensor y = x.cast(d);
+  for (size_t i = 0; i < axes.size(); i++) {
+    i64 axis = x.axis(axes[i]), in = x.size(axis);
+    f64 region[2] = {0, 1};
+    if (!roi.empty()) region[0] = roi[i], region[1] = roi[axes.size() + i];
+    n.require(std::isfinite(scales[i]) && scales[i] > 0, "scale ", scales[i], " of axis ", axis, " must be positive");
+    n.require(in > 0 || sizes[i] == 0, "axis ", axis, " is empty and cannot be resized to ", sizes[i]);
+    if (sizes[i] == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
+    y = resize_axis(y, axis, axis_taps(a, in, sizes[i], scales[i], region), a);
+  }
+  if (d == x.dtype()) return y;
+  if (!x.is_float()) y = y.round();
+  return y.cast(x.dtype());   // float to integer saturates
+}
+
+ResizeArgs mode_of(OnnxNode& n) {
+  ResizeArgs a;
+  std::string mode = n.attr("mode", "nearest");
+  if (mode == "linear" || mode == "bilinear") a.mode = ResizeArgs::Linear;
+  else if (mode == "cubic") a.mode = ResizeArgs::Cubic;
+  else n.require(mode == "nearest", "mode \"", mode, "\" is unknown");
+  return a;
+}
+
+// Before opset 11, and Upsample: places are o / scale, nearest is the one below.
+Tensor upsample(OnnxNode& n) {
+  Tensor x = n[0];
+  ResizeArgs a = mode_of(n);
+  a.coordinates = "asymmetric", a.nearest = "floor";
+  std::vector<f64> scales;
+  if (n.inputs() > 1) scales = n.floats(1);
+  else
+    for (f32 s : n.attr_floats("scales")) scales.push_back(s);
+  n.require(i64(scales.size()) == x.rank(), scales.size(), " scales for input ", shape_text(x.shape()));
+  Ints sizes;
+  for (i64 i = 0; i < x.rank(); i++) sizes.push_back(i64(std::floor(f32(x.size(i)) * f32(scales[i]))));
+  return resize(n, x, x.all_axes(), scales, sizes, {}, a);
+}
+
+Tensor resize_11(OnnxNode& n) {
+  Tensor x = n[0];
+  ResizeArgs a = mode_of(n);
+  a.coordinates = n.attr("coordinate_transformation_mode", "half_pixel");
+  constexpr std::string_view known[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+                                        "tf_crop_and_resize"};
+  n.require(std::ranges::count(known, a.coordinates), "coordinate_transformation_mode \"", a.coordinates, "\" is unknown");
+  a.nearest = n.attr("nearest_mode", "round_prefer_floor");
+  constexpr std::string_view rounding[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+  n.require(std::ranges::count(rounding, a.nearest), "nearest_mode \"", a.nearest, "\" is unknown");
+  a.cubic_a = n.attr("cubic_coeff_a", -0.75f);
+  a.exclude_outside = n.attr("exclude_outside", 0);
+  a.extrapolation = n.attr("extrapolation_value", 0.0f);
+  a.antialias = n.attr("antialias", 0) && a.mode != ResizeArgs::Nearest;
+  Ints axes = n.attr("axes", x.all_axes());
+  for (i64& axis : axes) axis = x.axis(axis);
+  std::vector<f64> scales, roi;
+  Ints sizes;
+  // An empty tensor counts as absent.
+  bool has_sizes = n.has(3) && n[3].numel() > 0, has_scales = n.has(2) && n[2].numel() > 0;
+  n.require(has_sizes != has_scales, "exactly one of scales and sizes must be given");
+  if (a.coordinates == "tf_crop_and_resize") {
+    roi = n.floats(1);
+    n.require(roi.size() == 2 * axes.size(), "roi has ", roi.size(), " numbers for ", axes.size(), " axes");
+  }
+  if (has_scales) {
+    scales = n.floats(2);
+    n.require(scales.size() == axes.size(), scales.size(), " scales for ", axes.size(), " axes");
+    for (size_t i = 0; i < axes.size(); i++) sizes.push_back(i64(std::floor(f32(x.size(axes[i])) * f32(scales[i]))));
+  } else {
+    sizes = n.ints(3);
+    n.require(sizes.size() == axes.size(), sizes.size(), " sizes for ", axes.size(), " axes");
+    for (size_t i = 0; i < axes.size(); i++) scales.push_back(f64(sizes[i]) / f64(x.size(axes[i])));
+    std::string policy = n.attr("keep_aspect_ratio_policy", "stretch");
+    if (policy != "stretch") {
+      n.require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy \"", policy, "\" is unknown");
+      f64 s = policy == "not_larger" ? *std::ranges::min_element(scales) : *std::ranges::max_element(scales);
+      for (size_t i = 0; i < axes.size(); i++) scales[i] = s, sizes[i] = i64(s * f64(x.size(axes[i])) + 0.5);
+    }
+  }
+  return resize(n, x, axes, scales, sizes, roi, a);
+}
+
+constexpr OnnxOp kResizeOps[] = {
+    {"Resize", 10, upsample},
+    {"Resize", 11, resize_11},
+    {"Upsample", 7, upsample},
+};
+
+}  // namespace
+
+std::span<const OnnxOp> resize_ops() { return kResizeOps; }
+
+}  // namespace tg

@@ -1,0 +1,28 @@
+// Parts of quantized operators that the com.microsoft family builds on too.
+#pragma once
+#include "frontend/tensor.h"
+
+namespace tg {
+
+std::pair<f64, f64> integer_range(DType d);
+
+// x, already divided by the scale, as q: integers rounded to even and saturated, floats by ONNX's Cast.
+Tensor to_quantized(const Tensor& x, DType q, bool saturate = true);
+// A scale or zero point ready to broadcast with x: a number, a vector along `axis`, or with block > 0 one number a block along `axis`.
+Tensor spread_parameter(const Tensor& p, const Tensor& x, i64 axis, i64 block = 0);
+// saturate(round(x / scale) + zero); zero may be absent. scale and zero broadcast with x.
+Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType q, bool saturate = true);
+Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d);   // (x - zero) * scale in d
+
+struct Dynamic {
+  Tensor y, scale, zero;   // u8, f32 (), u8 ()
+};
+Dynamic dynamic_quantize(const Tensor& x);   // DynamicQuantizeLinear
+
+Tensor centred(const Tensor& x, const Tensor& zero);   // x - zero in i32; zero may be absent
+// saturate(round(acc * factor) + zero) as q.
+Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q);
+Tensor row_parameter(const Tensor& p);                  // of a matrix' rows: (M) -> (M, 1)
+Tensor channel_parameter(const Tensor& p, i64 rank);    // of channels: (C) -> (1, C, 1..)
+
+}  // namespace tg
