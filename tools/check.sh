@@ -35,8 +35,6 @@ for f in $(git ls-files 'compiler/*.h' 'runtime-lite/*.h' 'formats/*.h' 'tools/*
   # tgb.h is C and keeps its include guard.
   [ "${f##*/}" = tgb.h ] || [ ! -e "$f" ] || grep -q '^#pragma once' "$f" || complain "$f: no #pragma once"
 done
-long=$(git ls-files '*.cc' '*.h' | xargs -r grep -nE '^.{141,}$' 2>/dev/null | grep -vE '^(tests/|compiler/.*\.def)' | cut -c1-80 || true)
-[ -z "$long" ] || echo "note: lines over 140 columns:"$'\n'"$long" >&2
 if [ "$bad" != 0 ]; then echo "tools/check.sh: failed" >&2; exit 1; fi
 echo "source: layers and includes are right"
 [ "${1:-}" != --source ] || exit 0
