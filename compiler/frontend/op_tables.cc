@@ -8,6 +8,7 @@ std::span<const OnnxOp> logic_ops();
 std::span<const OnnxOp> movement_ops();
 std::span<const OnnxOp> reduce_ops();
 std::span<const OnnxOp> index_ops();
+std::span<const OnnxOp> control_ops();
 std::span<const OnnxOp> conv_ops();
 std::span<const OnnxOp> pool_ops();
 std::span<const OnnxOp> norm_ops();
@@ -28,6 +29,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "movement", movement_ops()},
       {"", "reduce", reduce_ops()},
       {"", "index", index_ops()},
+      {"", "control", control_ops()},
       {"", "conv", conv_ops()},
       {"", "pool", pool_ops()},
       {"", "norm", norm_ops()},

@@ -1,0 +1,405 @@
+// Walks the graph in file order and calls the row of each node. A node that fails makes its outputs unknown and is listed; nodes that read
+// unknown values are passed over, so that one run tells everything that is wrong.
+#include "frontend/import.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/note.h"
+#include "base/progress.h"
+#include "frontend/onnx_file.h"
+#include "frontend/onnx_op.h"
+
+namespace tg {
+
+constexpr i64 kOldestOpset = 7, kNewestOpset = 27;
+
+class Importer {
+ public:
+  Importer(const std::string& path, const ImportOptions& o) : file_(path), opt_(o) {}
+
+  Graph run() {
+    g_.arena = std::make_shared<Arena>();
+    Arena::Scope arena(*g_.arena);
+    Pool::Scope pool(pool_);
+    const tgonnx::ModelProto& m = file_.model();
+    if (opt_.default_float != DType(Kind::F32)) fail("DEFAULT_FLOAT=", name(opt_.default_float), " is not built yet; only float32 is");
+    Opsets opsets = read_opsets(m.opset_import());
+    for (const tgonnx::FunctionProto& f : m.functions()) functions_[function_key(f.domain(), f.name(), f.overload())] = &f;
+
+    Names top;
+    declare_inputs(m.graph(), &top);
+    Progress progress("import", m.graph().node_size());
+    progress_ = &progress;
+    import_graph(m.graph(), &top, opsets);
+    if (!problems_.empty()) {
+      if (problems_.size() == 1) fail(file_.path(), ": ", problems_[0]);
+      fail(file_.path(), ": ", problems_.size(), " nodes cannot be imported:\n  ", join(problems_, "\n  "));
+    }
+    std::vector<UOp> outs;
+    for (const tgonnx::ValueInfoProto& v : m.graph().output()) {
+      Tensor t = lookup(top, v.name(), str("output \"", v.name(), "\""));
+      if (v.has_type() && v.type().has_tensor_type()) {
+        DType d = onnx_dtype(v.type().tensor_type().elem_type(), str("output \"", v.name(), "\""));
+        if (d != t.dtype()) fail(file_.path(), ": output \"", v.name(), "\" is declared ", name(d), " but computed as ", name(t.dtype()));
+      }
+      g_.outputs.push_back({v.name(), t.dtype(), t.shape()});
+      outs.push_back(t.uop());
+    }
+    if (outs.empty()) fail(file_.path(), ": the graph has no outputs");
+    g_.sink = node(Op::Sink, Kind::Void, std::span<const UOp>(outs));
+    keep_used_constants();
+    return std::move(g_);
+  }
+
+ private:
+  using Opsets = std::map<std::string, i64>;
+
+  // A name stands for a value, for a tensor of the file that nobody has read yet, or for the output of a node that failed.
+  struct Slot {
+    Tensor value;
+    const tgonnx::TensorProto* initializer = nullptr;
+    bool failed = false;
+  };
+  struct Names {
+    std::unordered_map<std::string, Slot> slots;
+    Names* outer = nullptr;
+    Slot* find(const std::string& n) {
+      for (Names* s = this; s; s = s->outer)
+        if (auto it = s->slots.find(n); it != s->slots.end()) return &it->second;
+      return nullptr;
+    }
+  };
+
+  static std::string domain_of(const std::string& d) { return d == "ai.onnx" ? "" : d; }
+  static std::string function_key(const std::string& domain, const std::string& name, const std::string& overload) {
+    return str(domain_of(domain), ":", name, ":", overload);
+  }
+  void note_user(const std::string& text) { opt_.note ? opt_.note(text) : note_once(text); }
+
+  template <class R>
+  Opsets read_opsets(const R& imports) {
+    Opsets o;
+    for (const auto& i : imports) {
+      std::string d = domain_of(i.domain());
+      if (d.empty() && (i.version() < kOldestOpset || i.version() > kNewestOpset))
+        fail(file_.path(), ": opset ", i.version(), " is not supported; ", kOldestOpset, " to ", kNewestOpset, " are. Convert the model with onnx.version_converter");
+      o[d] = i.version();
+    }
+    return o;
+  }
+
+  // --- inputs -----------------------------------------------------------------------------------------------------------------------------
+  void declare_inputs(const tgonnx::GraphProto& graph, Names* names) {
+    std::unordered_set<std::string> constants;
+    for (const auto& t : graph.initializer()) constants.insert(t.name());
+    std::unordered_set<std::string> known;
+    std::map<std::string, UOp> dim_of;  // a free dimension's name: what it became
+    for (const ImportOptions::Var& v : opt_.vars) {
+      if (v.min < 0 || v.max < v.min || v.multiple < 1) fail("--var ", v.name, ": ", v.min, "..", v.max, ":", v.multiple, " is no range");
+      dim_of[v.name] = var(v.name, v.min, v.max, v.multiple);
+    }
+    std::unordered_set<std::string> used_vars;
+    // Dimensions fixed by --shape fix the same name in other inputs too, whichever comes first.
+    for (const auto& v : graph.input()) {
+      known.insert(v.name());
+      const ImportOptions::Shape* given = shape_for(v.name());
+      if (!given || constants.count(v.name())) continue;
+      const auto& dims = v.type().tensor_type().shape().dim();
+      for (int i = 0; i < dims.size() && i < int(given->dims.size()); i++) {
+        if (!dims[i].has_dim_param() || dims[i].dim_param().empty()) continue;
+        UOp d = idx(given->dims[i]);
+        auto [it, fresh] = dim_of.insert({dims[i].dim_param(), d});
+        if (!fresh && it->second != d && given->input != "*")
+          fail("--shape ", v.name(), ": dimension ", dims[i].dim_param(), " is ", given->dims[i], " here and ", shape_text({it->second}), " elsewhere");
+      }
+    }
+    for (const ImportOptions::Shape& s : opt_.shapes)
+      if (s.input != "*" && !known.count(s.input))
+        fail("--shape ", s.input, ": the model has no such input; it has ", join(graph.input(), ", ", [](const auto& v) { return v.name(); }));
+    for (const auto& v : graph.input()) {
+      if (constants.count(v.name())) continue;  // a default that nobody can override: it is a constant
+      std::string what = str("input \"", v.name(), "\"");
+      const tgonnx::TypeProto& type = v.type();
+      if (!type.has_tensor_type())
+        fail(file_.path(), ": ", what, " is ", type.has_sequence_type() ? "a sequence" : type.has_map_type() ? "a map" : type.has_optional_type() ? "an optional" : type.has_sparse_tensor_type() ? "a sparse tensor" : "of unknown type",
+             "; only tensors are supported");
+      DType d = onnx_dtype(type.tensor_type().elem_type(), str(file_.path(), ": ", what));
+      tg::Shape s = input_shape(v, what, &dim_of, &used_vars);
+      UOp p = tensor::param(i64(g_.inputs.size()), d, s);
+      g_.inputs.push_back({v.name(), d, s});
+      define(names, v.name(), {Tensor(p)}, what);
+    }
+    for (const ImportOptions::Var& v : opt_.vars)
+      if (!used_vars.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
+  }
+
+  const ImportOptions::Shape* shape_for(const std::string& input) {
+    const ImportOptions::Shape* all = nullptr;
+    for (const ImportOptions::Shape& s : opt_.shapes) {
+      if (s.input == input) return &s;
+      if (s.input == "*") all = &s;
+    }
+    return all;
+  }
+
+  tg::Shape input_shape(const tgonnx::ValueInfoProto& v, const std::string& what, std::map<std::string, UOp>* dim_of, std::unordered_set<std::string>* used_vars) {
+    const auto& type = v.type().tensor_type();
+    const auto& dims = type.shape().dim();
+    const ImportOptions::Shape* given = shape_for(v.name());
+    auto free_dim = [](const auto& d) { return !d.has_dim_value() || d.dim_value() < 0; };
+    if (given && given->input == "*" && type.has_shape() && std::none_of(dims.begin(), dims.end(), free_dim)) given = nullptr;
+    if (!type.has_shape()) {
+      if (!given) fail(file_.path(), ": ", what, " has no declared shape; give one with --shape ", v.name(), "=...");
+      return tg::dims(std::span<const i64>(given->dims));
+    }
+    if (given && int(given->dims.size()) != dims.size())
+      fail("--shape ", v.name(), ": ", given->dims.size(), " dimensions for an input with ", dims.size());
+    tg::Shape s;
+    for (int i = 0; i < dims.size(); i++) {
+      if (!free_dim(dims[i])) {
+        if (given && given->dims[i] != dims[i].dim_value())
+          fail("--shape ", v.name(), ": dimension ", i, " is ", dims[i].dim_value(), " in the model, not ", given->dims[i]);
+        s.push_back(idx(dims[i].dim_value()));
+        continue;
+      }
+      const std::string& name = dims[i].dim_param();
+      auto named = name.empty() ? dim_of->end() : dim_of->find(name);
+      if (given && given->input != "*" && (named == dim_of->end() || !named->second.is(Op::Var))) {
+        s.push_back(idx(given->dims[i]));
+      } else if (named != dim_of->end()) {
+        if (named->second.is(Op::Var)) used_vars->insert(name);
+        s.push_back(named->second);
+      } else if (given) {
+        s.push_back(idx(given->dims[i]));
+      } else {
+        note_user(str("dimension ", name.empty() ? str(i) : name, " of ", what, " was not given, it becomes 1; fix it with --shape ", v.name(), "=..."));
+        s.push_back(idx(1));
+        if (!name.empty()) (*dim_of)[name] = idx(1);
+      }
+    }
+    return s;
+  }
+
+  // --- graphs and nodes ---------------------------------------------------------------------------------------------------------------------
+  void define(Names* names, const std::string& name, Slot s, const std::string& who) {
+    if (names->find(name)) fail(file_.path(), ": ", who, " defines \"", name, "\", a name that is already in use");
+    names->slots[name] = std::move(s);
+  }
+
+  Tensor value_of(Slot* s, const std::string& name) {
+    if (!s->value && s->initializer) s->value = pool_.add(file_.tensor(*s->initializer, str(file_.path(), ": initializer \"", name, "\"")));
+    return s->value;
+  }
+  Tensor lookup(Names& names, const std::string& name, const std::string& who) {
+    Slot* s = names.find(name);
+    if (!s) fail(file_.path(), ": ", who, " is made by no node");
+    return value_of(s, name);
+  }
+
+  // names: of the graph itself, its inputs already defined.
+  void import_graph(const tgonnx::GraphProto& graph, Names* names, const Opsets& opsets) {
+    for (const auto& t : graph.initializer()) {
+      if (t.name().empty()) fail(file_.path(), ": an initializer without a name");
+      define(names, t.name(), {{}, &t}, str("initializer \"", t.name(), "\""));
+    }
+    for (const auto& t : graph.sparse_initializer()) fail(file_.path(), ": initializer \"", t.values().name(), "\" is a sparse tensor, which is not supported");
+    import_nodes(graph.node(), names, opsets, {});
+  }
+
+  using Attributes = std::unordered_map<std::string, const tgonnx::AttributeProto*>;
+
+  template <class R>
+  void import_nodes(const R& nodes, Names* names, const Opsets& opsets, const Attributes& given) {
+    std::unordered_set<std::string> later;  // for a better message: values made further down
+    for (const auto& n : nodes)
+      for (const auto& o : n.output()) later.insert(o);
+    for (const tgonnx::NodeProto& p : nodes) {
+      if (!given.empty() || std::any_of(p.attribute().begin(), p.attribute().end(), [](const auto& a) { return a.has_ref_attr_name() && !a.ref_attr_name().empty(); })) {
+        // A node of a function's body: its attributes may refer to the caller's.
+        bodies_.push_back(std::make_unique<tgonnx::NodeProto>(p));
+        bind_attributes(bodies_.back().get(), given);
+        import_node(*bodies_.back(), names, opsets, later);
+      } else {
+        import_node(p, names, opsets, later);
+      }
+      if (depth_ == 0 && progress_) progress_->step(p.op_type());
+    }
+  }
+
+  void bind_attributes(tgonnx::NodeProto* p, const Attributes& given) {
+    for (int i = p->attribute_size(); i-- > 0;) {
+      tgonnx::AttributeProto* a = p->mutable_attribute(i);
+      if (a->has_g())
+        for (auto& n : *a->mutable_g()->mutable_node()) bind_attributes(&n, given);
+      if (a->ref_attr_name().empty()) continue;
+      std::string own = a->name();
+      auto it = given.find(a->ref_attr_name());
+      if (it == given.end()) {
+        p->mutable_attribute()->DeleteSubrange(i, 1);  // the caller left it out: so is it here
+      } else {
+        *a = *it->second;
+        a->set_name(own);
+      }
+    }
+  }
+
+  void import_node(const tgonnx::NodeProto& p, Names* names, const Opsets& opsets, const std::unordered_set<std::string>& later) {
+    std::string domain = domain_of(p.domain());
+    auto version = opsets.find(domain);
+    i64 opset = version != opsets.end() ? version->second : 1;  // exporters forget to import com.microsoft
+    std::vector<Tensor> in;
+    bool known = true;
+    OnnxNode bare(p, opset, {});
+    for (int i = 0; i < p.input_size(); i++) {
+      const std::string& name = p.input(i);
+      if (name.empty()) {
+        in.push_back({});
+        continue;
+      }
+      Slot* s = names->find(name);
+      if (!s)
+        fail(file_.path(), ": ", bare.where(), " reads \"", name, later.count(name) ? "\", which only a later node makes; nodes must be in topological order, without cycles" : "\", which nothing makes");
+      if (s->failed) {
+        known = false;
+        in.push_back({});
+        continue;
+      }
+      in.push_back(value_of(s, name));
+    }
+    while (!in.empty() && !in.back()) in.pop_back();  // absent inputs at the end
+    Tensors out;
+    bool ok = false;
+    Names* names_before = names_;
+    const Opsets* opsets_before = opsets_;
+    auto function = functions_.find(function_key(p.domain(), p.op_type(), p.overload()));
+    try {
+      if (function != functions_.end()) {
+        if (known) out = call(*function->second, p, in, bare.where()), ok = true;
+      } else {
+        std::string why;
+        if (version == opsets.end() && domain.empty()) bare.fail("the model imports no opset of ai.onnx");
+        const OnnxOp* row = find_op(domain, p.op_type(), opset, &why);
+        if (!row) bare.fail(why);
+        if (known) {
+          OnnxNode n(p, opset, std::move(in));
+          n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor;
+          names_ = names, opsets_ = &opsets;
+          out = row->fn(n);
+          ok = true;
+          for (int i = 0; i < p.output_size(); i++)
+            if (!p.output(i).empty() && (i >= int(out.size()) || !out[i])) bare.fail("output ", i, " is not supported");
+        }
+      }
+    } catch (const Problem&) {
+      ok = false;  // already listed, inside a function or subgraph
+    } catch (const Error& e) {
+      ok = false;
+      std::string what = e.what();
+      problems_.push_back(what.starts_with(bare.where()) ? what : str(bare.where(), ": ", what));
+    }
+    names_ = names_before, opsets_ = opsets_before;
+    for (int i = 0; i < p.output_size(); i++) {
+      if (p.output(i).empty()) continue;
+      Slot s;
+      s.failed = !ok;
+      if (ok) s.value = pool_.fold(out[i].uop());
+      define(names, p.output(i), s, bare.where());
+    }
+  }
+
+  // Thrown out of a function's body or a subgraph whose problems are listed.
+  struct Problem {};
+
+  struct Deeper {
+    explicit Deeper(Importer* i) : i_(i) {
+      if (++i_->depth_ > kMaxGraphDepth) {
+        i_->depth_--;
+        fail("graphs and functions are nested more than ", kMaxGraphDepth, " deep");
+      }
+    }
+    ~Deeper() { i_->depth_--; }
+    Importer* i_;
+  };
+
+  Tensors call(const tgonnx::FunctionProto& f, const tgonnx::NodeProto& p, const std::vector<Tensor>& in, const std::string& where) {
+    Deeper deeper(this);
+    if (int(in.size()) > f.input_size()) fail(where, ": ", in.size(), " inputs for a function with ", f.input_size());
+    Names names;
+    for (int i = 0; i < f.input_size(); i++)
+      if (i < int(in.size()) && in[i]) names.slots[f.input(i)].value = in[i];
+    Attributes given;
+    for (const auto& a : f.attribute_proto()) given[a.name()] = &a;  // defaults
+    for (const auto& a : p.attribute()) given[a.name()] = &a;
+    Opsets opsets = read_opsets(f.opset_import());
+    size_t before = problems_.size();
+    // An absent optional input reads as "" inside: bodies are rewritten only where that happens.
+    tgonnx::FunctionProto copy;
+    const auto* nodes = &f.node();
+    if (int(names.slots.size()) < f.input_size()) {
+      copy = f;
+      for (auto& n : *copy.mutable_node())
+        for (auto& i : *n.mutable_input())
+          for (const auto& name : f.input())
+            if (i == name && !names.slots.count(name)) i.clear();
+      copies_.push_back(std::make_unique<tgonnx::FunctionProto>(std::move(copy)));
+      nodes = &copies_.back()->node();
+    }
+    import_nodes(*nodes, &names, opsets, given);
+    if (problems_.size() != before) throw Problem{};
+    Tensors out;
+    for (const std::string& o : f.output()) out.push_back(lookup(names, o, str(where, ": the function's output \"", o, "\"")));
+    return out;
+  }
+
+  static Tensors subgraph(void* ctx, const tgonnx::GraphProto& g) {
+    Importer* self = static_cast<Importer*>(ctx);
+    Deeper deeper(self);
+    Names names;
+    names.outer = self->names_;
+    if (g.input_size()) fail("a graph with inputs of its own is not supported here");
+    size_t before = self->problems_.size();
+    self->import_graph(g, &names, *self->opsets_);
+    if (self->problems_.size() != before) throw Problem{};
+    Tensors out;
+    for (const auto& v : g.output()) out.push_back(self->lookup(names, v.name(), str("output \"", v.name(), "\" of a subgraph")));
+    return out;
+  }
+  static Tensor tensor(void* ctx, const tgonnx::TensorProto& t) {
+    Importer* self = static_cast<Importer*>(ctx);
+    return self->pool_.add(self->file_.tensor(t, "its tensor"));
+  }
+
+  // Constants that only folded arithmetic has read are dropped; the rest are numbered in the order in which the graph meets them.
+  void keep_used_constants() {
+    std::vector<std::pair<UOp, UOp>> map;
+    std::vector<UOp> used;
+    for (UOp u : toposort(g_.sink))
+      if (u.is(Op::Constant)) used.push_back(u);
+    for (UOp u : used) {
+      const ConstantData& c = pool_.constants()[u.arg_int()];
+      map.push_back({u, tensor::constant(i64(g_.constants.size()), c.dtype, shape(u))});
+      g_.constants.push_back(c);
+    }
+    g_.sink = substitute(g_.sink, map);
+  }
+
+  OnnxFile file_;
+  const ImportOptions& opt_;
+  Graph g_;
+  Pool pool_;
+  std::unordered_map<std::string, const tgonnx::FunctionProto*> functions_;
+  std::vector<std::string> problems_;
+  std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;        // nodes of functions, attributes bound
+  std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;
+  Names* names_ = nullptr;           // of the node being built, for its subgraphs
+  const Opsets* opsets_ = nullptr;
+  int depth_ = 0;
+  Progress* progress_ = nullptr;
+};
+
+Graph import_onnx(const std::string& path, const ImportOptions& options) { return Importer(path, options).run(); }
+
+}  // namespace tg
