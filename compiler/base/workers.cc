@@ -54,19 +54,19 @@ bool receive_all(int fd, void* data, size_t bytes) {
   return true;
 }
 
-bool send_frame(int fd, const Buffer& b) {
+bool send_frame(int fd, const WorkBytes& b) {
   u64 bytes = b.size();
   return send_all(fd, &bytes, sizeof bytes) && send_all(fd, b.data(), b.size());
 }
 
-bool receive_frame(int fd, Buffer& b) {
+bool receive_frame(int fd, WorkBytes& b) {
   u64 bytes = 0;
   if (!receive_all(fd, &bytes, sizeof bytes) || bytes > kMostBytes) return false;
   b.resize(bytes);
   return receive_all(fd, b.data(), bytes);
 }
 
-void append_text(Buffer& b, std::string_view s) {
+void append_text(WorkBytes& b, std::string_view s) {
   u64 bytes = s.size();
   const u8* p = reinterpret_cast<const u8*>(&bytes);
   b.insert(b.end(), p, p + sizeof bytes);
@@ -157,8 +157,8 @@ void Workers::stop(Child& c) {
   c = Child{};
 }
 
-std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeout_s, const std::function<void(i64)>& done) {
-  std::vector<Result<Buffer>> answers(jobs.size(), Result<Buffer>::no("not run"));
+std::vector<Result<WorkBytes>> Workers::run(std::span<const WorkBytes> jobs, f64 timeout_s, const std::function<void(i64)>& done) {
+  std::vector<Result<WorkBytes>> answers(jobs.size(), Result<WorkBytes>::no("not run"));
   std::string settings_text = settings::serialize();
   i64 next = 0, finished = 0, total = i64(jobs.size());
 
@@ -166,7 +166,7 @@ std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeo
     char buf[4096];
     for (ssize_t n; (n = read(c.errors, buf, sizeof buf)) > 0;) c.said.append(buf, size_t(n));
   };
-  auto finish = [&](Child& c, Result<Buffer> answer, bool show) {
+  auto finish = [&](Child& c, Result<WorkBytes> answer, bool show) {
     drain(c);
     if (show && !c.said.empty()) {
       clear_progress();
@@ -195,7 +195,7 @@ std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeo
     }
     drain(c);
     std::string words = last_words(c.said);
-    finish(c, Result<Buffer>::no(str("the compile worker ", how, words.empty() ? "" : ": ", words)), settings::DEBUG() >= 2);
+    finish(c, Result<WorkBytes>::no(str("the compile worker ", how, words.empty() ? "" : ": ", words)), settings::DEBUG() >= 2);
     close(c.socket);
     close(c.errors);
     c = Child{};
@@ -206,7 +206,7 @@ std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeo
       while (next < total && c.job < 0) {
         bool fresh = !c.pid;
         if (fresh && !start(c)) fail("a compile worker cannot be started: ", command_[0], ": ", std::strerror(errno), "; PARALLEL=0 compiles in this process");
-        Buffer frame;
+        WorkBytes frame;
         append_text(frame, settings_text);
         frame.insert(frame.end(), jobs[size_t(next)].begin(), jobs[size_t(next)].end());
         c.job = next++;
@@ -232,14 +232,14 @@ std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeo
       Child& c = *who[i];
       if (fds[2 * i + 1].revents & POLLIN) drain(c);
       if (fds[2 * i].revents) {
-        Buffer answer;
+        WorkBytes answer;
         if (!receive_frame(c.socket, answer) || answer.empty()) {
           lose(c, "");
           continue;
         }
         bool good = answer[0] == 1;
         answer.erase(answer.begin());
-        finish(c, good ? Result<Buffer>(std::move(answer)) : Result<Buffer>::no(std::string(answer.begin(), answer.end())), true);
+        finish(c, good ? Result<WorkBytes>(std::move(answer)) : Result<WorkBytes>::no(std::string(answer.begin(), answer.end())), true);
       } else if (now_ms() >= c.deadline_ms) {
         lose(c, str("did not answer within ", timeout_s, " s"));
       }
@@ -248,25 +248,25 @@ std::vector<Result<Buffer>> Workers::run(std::span<const Buffer> jobs, f64 timeo
   return answers;
 }
 
-int serve_jobs(const std::function<Result<Buffer>(std::span<const u8>)>& job) {
+int serve_jobs(const std::function<Result<WorkBytes>(std::span<const u8>)>& job) {
   if (!std::getenv(kMark)) fail("worker: this verb is started by tgaot itself, for its own use");
   // Goes with its parent, also when that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Buffer frame;
+  WorkBytes frame;
   while (receive_frame(kChildSocket, frame)) {
     u64 settings_bytes = 0;
     TG_CHECK(frame.size() >= sizeof settings_bytes, "worker: short job");
     std::memcpy(&settings_bytes, frame.data(), sizeof settings_bytes);
     TG_CHECK(settings_bytes <= frame.size() - sizeof settings_bytes, "worker: short job");
     const char* text = reinterpret_cast<const char*>(frame.data()) + sizeof settings_bytes;
-    Buffer answer;
+    WorkBytes answer;
     auto refuse = [&](std::string_view why) {
       answer.assign(1, 0);
       answer.insert(answer.end(), why.begin(), why.end());
     };
     try {
       settings::restore({text, settings_bytes});
-      Result<Buffer> r = job(std::span<const u8>(frame).subspan(sizeof settings_bytes + settings_bytes));
+      Result<WorkBytes> r = job(std::span<const u8>(frame).subspan(sizeof settings_bytes + settings_bytes));
       if (r) {
         answer.assign(1, 1);
         answer.insert(answer.end(), r->begin(), r->end());

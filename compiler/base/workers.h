@@ -2,7 +2,7 @@
 // there; a child that dies is the refusal of its job, with the child's last words, and is started anew.
 //
 //   Workers pool(settings::PARALLEL(), {"/proc/self/exe", "worker"});
-//   std::vector<Result<Buffer>> answers = pool.run(jobs, 60);
+//   std::vector<Result<WorkBytes>> answers = pool.run(jobs, 60);
 //
 // In the child: int main(...) { ...; return serve_jobs(compile_one); }
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace tg {
 
-using Buffer = std::vector<u8>;
+using WorkBytes = std::vector<u8>;
 
 class Workers {
  public:
@@ -29,7 +29,7 @@ class Workers {
   // All jobs, answers in their order. A job runs under the settings that hold in the calling thread. timeout_s: of one job; then its child
   // is killed and the job refused. done(i) is called as answer i comes in, in any order. What children write on stderr during a job comes
   // out on ours when it is done. One thread at a time.
-  std::vector<Result<Buffer>> run(std::span<const Buffer> jobs, f64 timeout_s, const std::function<void(i64)>& done = {});
+  std::vector<Result<WorkBytes>> run(std::span<const WorkBytes> jobs, f64 timeout_s, const std::function<void(i64)>& done = {});
 
  private:
   struct Child;
@@ -41,6 +41,6 @@ class Workers {
 
 // The child's side: answers jobs from the parent until it goes away, then returns the exit code for main. An Error that `job` throws becomes
 // a refusal. Not for a process that a Workers pool did not start: that is an Error.
-int serve_jobs(const std::function<Result<Buffer>(std::span<const u8>)>& job);
+int serve_jobs(const std::function<Result<WorkBytes>(std::span<const u8>)>& job);
 
 }  // namespace tg

@@ -13,11 +13,11 @@ using namespace tg;
 
 namespace {
 
-Buffer bytes(std::string_view s) { return {s.begin(), s.end()}; }
-std::string text(const Buffer& b) { return {b.begin(), b.end()}; }
+WorkBytes bytes(std::string_view s) { return {s.begin(), s.end()}; }
+std::string text(const WorkBytes& b) { return {b.begin(), b.end()}; }
 
 // What the children of these tests do with a job.
-Result<Buffer> act(std::span<const u8> job) {
+Result<WorkBytes> act(std::span<const u8> job) {
   std::string s(job.begin(), job.end());
   if (s == "die") std::abort();
   if (s == "fatal") {
@@ -25,7 +25,7 @@ Result<Buffer> act(std::span<const u8> job) {
     std::_Exit(1);
   }
   if (s == "hang") pause();
-  if (s == "no") return Result<Buffer>::no("too odd");
+  if (s == "no") return Result<WorkBytes>::no("too odd");
   if (s == "throw") fail("bad ", s);
   if (s == "debug") return bytes(str(settings::DEBUG()));
   return bytes(s + "!");
@@ -42,28 +42,28 @@ std::vector<std::string> child_command() { return {"/proc/self/exe"}; }
 
 TEST(WorkerPool, AnswersComeInTheOrderOfTheJobs) {
   Workers pool(2, child_command());
-  std::vector<Buffer> jobs;
+  std::vector<WorkBytes> jobs;
   for (int i = 0; i < 20; ++i) jobs.push_back(bytes(str("job", i)));
   auto answers = pool.run(jobs, 30);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(text(*answers[i]), str("job", i, "!"));
 }
 TEST(WorkerPool, LargeJobsAndAnswersPass) {
   Workers pool(1, child_command());
-  Buffer big(3'000'000, 'x');
-  auto answers = pool.run(std::vector<Buffer>{big, {}}, 30);
+  WorkBytes big(3'000'000, 'x');
+  auto answers = pool.run(std::vector<WorkBytes>{big, {}}, 30);
   EXPECT_EQ(answers[0]->size(), 3'000'001u);
   EXPECT_EQ(text(*answers[1]), "!");
 }
 TEST(WorkerPool, RefusalsAndErrorsAreReasons) {
   Workers pool(2, child_command());
-  auto answers = pool.run(std::vector<Buffer>{bytes("no"), bytes("throw"), bytes("a")}, 30);
+  auto answers = pool.run(std::vector<WorkBytes>{bytes("no"), bytes("throw"), bytes("a")}, 30);
   EXPECT_EQ(answers[0].why(), "too odd");
   EXPECT_EQ(answers[1].why(), "bad throw");
   EXPECT_EQ(text(*answers[2]), "a!");
 }
 TEST(WorkerPool, ACrashIsTheRefusalOfItsJobOnly) {
   Workers pool(1, child_command());
-  auto answers = pool.run(std::vector<Buffer>{bytes("a"), bytes("die"), bytes("b"), bytes("fatal"), bytes("c")}, 30);
+  auto answers = pool.run(std::vector<WorkBytes>{bytes("a"), bytes("die"), bytes("b"), bytes("fatal"), bytes("c")}, 30);
   EXPECT_EQ(text(*answers[0]), "a!");
   EXPECT_NE(answers[1].why().find("died of signal 6"), std::string::npos) << answers[1].why();
   EXPECT_EQ(text(*answers[2]), "b!");
@@ -72,13 +72,13 @@ TEST(WorkerPool, ACrashIsTheRefusalOfItsJobOnly) {
 }
 TEST(WorkerPool, AJobThatHangsIsRefused) {
   Workers pool(1, child_command());
-  auto answers = pool.run(std::vector<Buffer>{bytes("hang"), bytes("a")}, 0.3);
+  auto answers = pool.run(std::vector<WorkBytes>{bytes("hang"), bytes("a")}, 0.3);
   EXPECT_EQ(answers[0].why(), "the compile worker did not answer within 0.3 s");
   EXPECT_EQ(text(*answers[1]), "a!");
 }
 TEST(WorkerPool, JobsRunUnderTheCallersSettings) {
   Workers pool(1, child_command());
-  std::vector<Buffer> job{bytes("debug")};
+  std::vector<WorkBytes> job{bytes("debug")};
   Context c{{settings::DEBUG, 1}};
   EXPECT_EQ(text(*pool.run(job, 30)[0]), "1");
   Context d{{settings::DEBUG, 0}};
@@ -86,6 +86,6 @@ TEST(WorkerPool, JobsRunUnderTheCallersSettings) {
 }
 TEST(WorkerPool, AProgramThatIsMissingIsAnError) {
   Workers pool(1, {"/no/such/program"});
-  EXPECT_THROW((void)pool.run(std::vector<Buffer>{bytes("a")}, 30), Error);
+  EXPECT_THROW((void)pool.run(std::vector<WorkBytes>{bytes("a")}, 30), Error);
 }
 TEST(WorkerPool, ServingWithoutAParentIsAnError) { EXPECT_THROW(serve_jobs(act), Error); }
