@@ -20,6 +20,7 @@ std::span<const OnnxOp> resize_ops();
 std::span<const OnnxOp> quant_ops();
 std::span<const OnnxOp> random_ops();
 std::span<const OnnxOp> train_ops();
+std::span<const OnnxOp> ml_ops();
 
 std::span<const OnnxFamily> onnx_families() {
   static const OnnxFamily kFamilies[] = {
@@ -41,6 +42,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "quant", quant_ops()},
       {"", "random", random_ops()},
       {"ai.onnx.preview.training", "train", train_ops()},
+      {"ai.onnx.ml", "ml", ml_ops()},
   };
   return kFamilies;
 }
