@@ -22,10 +22,11 @@ void take_out(Set& s, std::span<const UOp> gone) {
 }
 bool holds(std::span<const UOp> s, UOp u) { return std::find(s.begin(), s.end(), u) != s.end(); }
 
-// The RANGEs that a node runs or closes itself.
+// The RANGEs that a node runs or closes itself: its last sources.
 std::span<const UOp> own_ranges(UOp u) {
   size_t from = u.nsrc();
-  if (u.is(Op::Reduce)) from = 1;
+  if (u.is(Op::Reduce))
+    for (from = 1; from < u.nsrc() && !u.src(from).is(Op::Range);) from++;
   if (u.is(Op::Fold)) from = u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states;
   if (u.is(Op::Store)) from = u.nsrc() > 2 && u.src(2).dtype().kind == Kind::Bool ? 3 : 2;
   return u.src().subspan(std::min(from, u.nsrc()));
@@ -176,6 +177,7 @@ class Kernel {
   i64 position(UOp ix) {
     UOp b = memory_of(ix);
     std::span<const UOp> dims = b.src();
+    if (dims.empty() && ix.nsrc() == 2) return i64(get(ix.src(1)));  // an offset: layouts are applied already
     if (dims.size() != ix.nsrc() - 1) fail(ix.nsrc() - 1, " coordinates for ", dims.size(), " dims in ", ix.str());
     i64 at = 0;
     for (size_t a = 0; a < dims.size(); a++) {
@@ -219,7 +221,10 @@ class Kernel {
       case Op::After: return get(u.src(0));
       case Op::Reduce: {
         Reducer r(u.arg<ReduceArg>().kind, u.dtype().kind);
-        loops(own_ranges(u), [&] { r.add(get(u.src(0))); });
+        std::span<const UOp> values = u.src().first(u.nsrc() - own_ranges(u).size());
+        loops(own_ranges(u), [&] {
+          for (UOp v : values) r.add(get(v));
+        });
         return r.done();
       }
       case Op::Fold: {

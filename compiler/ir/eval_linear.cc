@@ -29,8 +29,7 @@ struct Program {
     std::vector<u32> open;
     for (u32 i = 0; i < l.size(); i++) {
       UOp u = l[i];
-      for (UOp s : u.src())
-        if (!here[s]) fail("value ", s.str(), " is used before its place in the list by ", u.str());
+      check_sources(u, u, here);
       here[u] = 1;
       at[u] = registers;
       registers += u.is(Op::Index) ? u.src(1).dtype().lanes : u.dtype().lanes;
@@ -42,6 +41,15 @@ struct Program {
       open.pop_back();
     }
     if (!open.empty()) fail("no END closes ", l[open.back()].str());
+  }
+
+ private:
+  // An AFTER orders its source in the graph; in a list it needs no place of its own.
+  static void check_sources(UOp u, UOp user, Memo<u8>& here) {
+    for (UOp s : u.src()) {
+      if (s.is(Op::After)) check_sources(s, user, here);
+      else if (!here[s]) fail("value ", s.str(), " is used before its place in the list by ", user.str());
+    }
   }
 };
 
