@@ -261,7 +261,7 @@ WideBounds BoundsCache::wide(const Sum& s) {
     i64 a = s.coefficient(lead.x);
     if (!a || a % lead.a) continue;
     i64 m = a / lead.a;
-    Sum rest = s;
+    Sum rest{Kind::Index, s.terms, s.c};
     rest.add(k.sum, -m);
     if (rest.terms.size() + k.sum.terms.size() > s.terms.size()) continue;
     WideBounds w = plain(rest);
@@ -325,30 +325,31 @@ void BoundsCache::pin(UOp u, Bounds b) {
 }
 
 void BoundsCache::assume(UOp u, Bounds b) {
+  bool number = is_int(u.dtype()) && u.dtype().lanes == 1 && u.dtype().kind != Kind::U64;
+  Sum s = number ? sum_of(u) : Sum{};
+  if (number && !s.is_const() && fits(s)) assume(s, b);
+  else pin(u, b);
+}
+
+void BoundsCache::assume(const Sum& sum, Bounds b) {
   contradiction_ = contradiction_ || b.lo > b.hi;
-  if (contradiction_) return;
-  if (!is_int(u.dtype()) || u.dtype().lanes != 1 || u.dtype().kind == Kind::U64) {
-    pin(u, b);
-    return;
-  }
-  Sum s = sum_of(u);
-  if (!fits(s) || s.is_const()) {
-    pin(u, b);
-    return;
-  }
-  i128 lo = i128(b.lo) - s.c, hi = i128(b.hi) - s.c;
-  if (b.lo == kMin) lo = -(i128(1) << 100);
-  if (b.hi == kMax) hi = i128(1) << 100;
-  s.c = 0;
+  if (contradiction_ || sum.is_const()) return;
+  Sum s{Kind::Index, sum.terms, 0};
+  constexpr i128 far = i128(1) << 100;
+  i128 lo = b.lo == kMin ? -far : i128(b.lo) - sum.c, hi = b.hi == kMax ? far : i128(b.hi) - sum.c;
+  WideBounds had = plain(s);
+  contradiction_ = contradiction_ || lo > had.hi || hi < had.lo;
   if (s.terms.size() > 1) known_.push_back({s, lo, hi}), facts_.clear();
   // Each term alone: a*x is within [lo, hi] minus what the others can be.
   for (const Term& t : s.terms) {
     Sum others = s;
     others.add(t.x, -t.a);
     WideBounds o = plain(others);
-    i128 tl = lo - o.hi, th = hi - o.lo;
-    i128 a = t.a;
-    if (a < 0) std::swap(tl, th), tl = -tl, th = -th, a = -a;
+    i128 tl = lo - o.hi, th = hi - o.lo, a = t.a;
+    if (a < 0) {
+      std::swap(tl, th);
+      tl = -tl, th = -th, a = -a;
+    }
     pin(t.x, {clamp(-floor_div(-tl, a)), clamp(floor_div(th, a))});
   }
 }

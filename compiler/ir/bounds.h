@@ -39,6 +39,7 @@ class BoundsCache {
 
   // From here on u (a bool, or an integer expression) is within b, and so are the terms of the sum that u is.
   void assume(UOp u, Bounds b);
+  void assume(const Sum& s, Bounds b);  // s as a number, without wrapping
   bool contradiction() const { return contradiction_; }  // no value satisfies the assumptions
 
  private:

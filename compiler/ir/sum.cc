@@ -64,6 +64,40 @@ int structural_order(UOp a, UOp b) {
   return 0;
 }
 
+namespace {
+// The last loop variable, in structural order, that u depends on; null if none.
+UOp innermost(UOp root) {
+  struct Known {
+    IdMap<UOp> m;
+  };
+  IdMap<UOp>& m = Arena::current().side<Known>().m;
+  if (UOp* r = m.find(root)) return *r;
+  std::vector<std::pair<UOp, u32>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto& [u, next] = stack.back();
+    if (next < u.nsrc()) {
+      UOp s = u.src(next++);
+      if (!m.find(s)) stack.push_back({s, 0});
+      continue;
+    }
+    UOp best = u.is(Op::Range) || u.is(Op::Special) ? u : UOp();
+    if (!best)
+      for (UOp s : u.src())
+        if (UOp r = *m.find(s); r && (!best || structural_less(best, r))) best = r;
+    UOp n = u;
+    stack.pop_back();
+    m.set(n, best);
+  }
+  return *m.find(root);
+}
+}  // namespace
+
+bool term_less(UOp a, UOp b) {
+  UOp x = innermost(a), y = innermost(b);
+  if (!(x == y)) return !x || (y && structural_less(x, y));
+  return structural_less(a, b);
+}
+
 bool is_uniform(UOp u) {
   struct Known {
     IdMap<u8> m;  // 1 no, 2 yes
@@ -110,7 +144,7 @@ i64 Sum::coefficient(UOp x) const {
 void Sum::add(UOp x, i64 a) {
   a = wrapped(kind, u64(a));
   if (!a) return;
-  auto at = std::lower_bound(terms.begin(), terms.end(), x, [](const Term& t, UOp u) { return structural_less(t.x, u); });
+  auto at = std::lower_bound(terms.begin(), terms.end(), x, [](const Term& t, UOp u) { return term_less(t.x, u); });
   if (at == terms.end() || !(at->x == x)) {
     terms.insert(at, {x, a});
     return;

@@ -18,10 +18,14 @@ struct Term {
   bool operator==(const Term&) const = default;
 };
 
+// The order of terms in a sum: what no loop changes first, then by the innermost loop that a term depends on, so that the front of a sum does
+// not change in inner loops.
+bool term_less(UOp a, UOp b);
+
 // sum(a * x) + c, in the ring of `kind`: coefficients are kept modulo 2^bits, as the signed number nearest to 0.
 struct Sum {
   Kind kind = Kind::Index;
-  std::vector<Term> terms;  // by structural_order
+  std::vector<Term> terms;  // by term_less
   i64 c = 0;
 
   bool is_const() const { return terms.empty(); }
