@@ -197,8 +197,8 @@ void note(tgb_model* m, const char* target, const char* why) {
   snprintf(m->message + n, sizeof m->message - n, "%s%s: %s", n ? "; " : "", target, why);
 }
 
-// Opens the device of a target and compares what it has with what the target needs. False: `why` says what stands against it.
-bool open_device(tgb_model* m, uint32_t target, const tgf::Target& want, char* why, size_t why_bytes) {
+// Opens the device of a target and compares what it has with what the target needs. Unless TGB_OK, `why` says what stands against it.
+tgb_status open_device(tgb_model* m, uint32_t target, const tgf::Target& want, char* why, size_t why_bytes) {
   const fb::Target& t = *m->b->targets()->Get(target);
   OpenDevice& d = m->devices[m->n_devices];
   d = {};
@@ -206,11 +206,12 @@ bool open_device(tgb_model* m, uint32_t target, const tgf::Target& want, char* w
   d.target = target;
   if (!d.backend) {
     snprintf(why, why_bytes, "this build of the runtime has no such device");
-    return false;
+    return TGB_NO_DEVICE;
   }
   OpenDesc desc = {m->memory, want.iface, want.indices, m->options.threads, m->options.debug};
   snprintf(why, why_bytes, "does not open");
-  if (d.backend->open(desc, &d.device, why, why_bytes) != TGB_OK) return false;
+  tgb_status s = d.backend->open(desc, &d.device, why, why_bytes);
+  if (s != TGB_OK) return s;
   d.backend->info(d.device, &d.info);
   size_t at = size_t(snprintf(why, why_bytes, "this one lacks"));
   bool good = true;
@@ -224,7 +225,7 @@ bool open_device(tgb_model* m, uint32_t target, const tgf::Target& want, char* w
   }
   if (good) m->n_devices++;
   else d.backend->close(d.device);
-  return good;
+  return good ? TGB_OK : TGB_NO_DEVICE;
 }
 
 void close_devices(tgb_model* m) {
@@ -254,10 +255,14 @@ uint32_t choose(tgb_model* m, tgb_status* status) {
       bool seen = false;  // another variant of the same target, which did not open
       for (uint32_t k = 0; k < i; k++) seen |= m->variants[k].v->targets()->Get(0) == v.targets()->Get(0);
       if (seen) continue;
-      bool good = true;
-      for (uint32_t k = 0; good && k < v.targets()->size(); k++) good = open_device(m, v.targets()->Get(k), want[w], why, sizeof why);
-      if (good) return i;
+      tgb_status s = TGB_OK;
+      for (uint32_t k = 0; s == TGB_OK && k < v.targets()->size(); k++) s = open_device(m, v.targets()->Get(k), want[w], why, sizeof why);
+      if (s == TGB_OK) return i;
       close_devices(m);
+      if (s == TGB_OUT_OF_MEMORY) {
+        *status = fail(m, s, "no memory to open %s", m->variants[i].target);
+        return kNone;
+      }
       note(m, m->variants[i].target, why);
     }
   char tried[sizeof m->message];
