@@ -14,7 +14,7 @@
 
 namespace tg {
 
-constexpr i64 kOldestOpset = 7, kNewestOpset = 27;
+constexpr i64 kOldestOpset = 6, kNewestOpset = 27;
 
 class Importer {
  public:

@@ -168,4 +168,18 @@ Tensors OnnxNode::subgraph(const tgonnx::GraphProto& g) const {
   return subgraph_(ctx_, g);
 }
 
+Tensor placed_operand(OnnxNode& n) {
+  Tensor a = n[0], b = n[1];
+  if (!n.attr("broadcast", 0)) {
+    n.require(same_shape(a.shape(), b.shape()), "shapes ", shape_text(a.shape()), " and ", shape_text(b.shape()), " differ, and broadcast is 0");
+    return b;
+  }
+  if (!n.has_attr("axis")) return b;
+  i64 axis = a.axis(n.attr_int("axis")), ones = a.rank() - axis - b.rank();
+  n.require(ones >= 0, "axis ", axis, " for shapes ", shape_text(a.shape()), " and ", shape_text(b.shape()));
+  Shape s = b.shape();
+  s.insert(s.end(), ones, idx(1));
+  return b.reshape(s);
+}
+
 }  // namespace tg

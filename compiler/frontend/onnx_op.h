@@ -134,6 +134,10 @@ class OnnxNode {
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
 };
 
+// Input 1 of an elementwise op before opset 7: with broadcast=1 its axes are those of input 0 from `axis` on, or the last ones; else both have
+// one shape.
+Tensor placed_operand(OnnxNode& n);
+
 // The dtype of TensorProto.DataType n; strings, complex and unknown ones throw an Error naming `what`.
 DType onnx_dtype(i64 n, std::string_view what);
 

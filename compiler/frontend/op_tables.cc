@@ -21,6 +21,9 @@ std::span<const OnnxOp> quant_ops();
 std::span<const OnnxOp> random_ops();
 std::span<const OnnxOp> train_ops();
 std::span<const OnnxOp> ml_ops();
+std::span<const OnnxOp> ms_ops();
+std::span<const OnnxOp> ms_attention_ops();
+std::span<const OnnxOp> ms_quant_ops();
 
 std::span<const OnnxFamily> onnx_families() {
   static const OnnxFamily kFamilies[] = {
@@ -43,6 +46,9 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "random", random_ops()},
       {"ai.onnx.preview.training", "train", train_ops()},
       {"ai.onnx.ml", "ml", ml_ops()},
+      {"com.microsoft", "ms", ms_ops()},
+      {"com.microsoft", "ms_attention", ms_attention_ops()},
+      {"com.microsoft", "ms_quant", ms_quant_ops()},
   };
   return kFamilies;
 }

@@ -120,7 +120,7 @@ Tensor compress(OnnxNode& n) {
 }
 
 Tensor non_zero(OnnxNode& n) {
-  n.require(n.is_constant(0), "the shape of the result depends on data");
+  n.require(n.is_constant(0), "the shape of its result depends on data, which is not supported yet");
   const Values& v = n.constant(0);
   i64 r = i64(v.dims.size());
   std::vector<Ints> at(r);

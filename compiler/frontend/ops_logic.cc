@@ -10,6 +10,11 @@ template <Op op>
 Tensor binary(OnnxNode& n) {
   return n[0].binary(op, n[1]);
 }
+// Before opset 7 the second operand's axes are placed by attributes.
+template <Op op>
+Tensor binary_1(OnnxNode& n) {
+  return n[0].binary(op, placed_operand(n));
+}
 
 Tensor is_inf(OnnxNode& n) {
   Tensor x = n[0];
@@ -38,7 +43,8 @@ constexpr Overflow kOverflow[] = {
 
 // Cast as IR's Cast does, which saturates 8-bit floats; saturate=0 puts NaN or infinity where that happened.
 Tensor convert(OnnxNode& n, const Tensor& x, DType to) {
-  Tensor y = x.cast(to);
+  // Floats go to the integers under 8 bits by way of i32, and wrap.
+  Tensor y = x.is_float() && tg::is_int(to) && is_storage(to.kind) ? x.cast(Kind::I32).cast(to) : x.cast(to);
   if (n.attr("saturate", 1) || !x.is_float()) return y;
   for (const Overflow& o : kOverflow)
     if (o.kind == to.kind) {
@@ -64,6 +70,7 @@ Tensor bit_cast(OnnxNode& n) {
 
 // clang-format off
 constexpr OnnxOp kLogicOps[] = {
+  {"And",           1, binary_1<Op::And>},
   {"And",            7, binary<Op::And>},
   {"BitCast",       26, bit_cast},
   {"BitwiseAnd",    18, binary<Op::And>},
@@ -72,16 +79,21 @@ constexpr OnnxOp kLogicOps[] = {
   {"BitwiseXor",    18, binary<Op::Xor>},
   {"Cast",           6, cast},
   {"CastLike",      15, [](OnnxNode& n) { return convert(n, n[0], n[1].dtype()); }},
+  {"Equal",         1, binary_1<Op::Eq>},
   {"Equal",          7, binary<Op::Eq>},
+  {"Greater",        1, [](OnnxNode& n) { return n[0].gt(placed_operand(n)); }},
   {"Greater",        7, [](OnnxNode& n) { return n[0].gt(n[1]); }},
   {"GreaterOrEqual",12, [](OnnxNode& n) { return n[0].ge(n[1]); }},
   {"IsInf",         10, is_inf},
   {"IsNaN",          9, [](OnnxNode& n) { return (is_storage(n[0].dtype().kind) ? n[0].cast(Kind::F32) : n[0]).is_nan(); }},
+  {"Less",          1, binary_1<Op::Lt>},
   {"Less",           7, binary<Op::Lt>},
   {"LessOrEqual",   12, binary<Op::Le>},
   {"Not",            1, [](OnnxNode& n) { return n[0].logical_not(); }},
+  {"Or",            1, binary_1<Op::Or>},
   {"Or",             7, binary<Op::Or>},
   {"Where",          9, [](OnnxNode& n) { return where(n[0], n[1], n[2]); }},
+  {"Xor",           1, binary_1<Op::Xor>},
   {"Xor",            7, binary<Op::Xor>},
 };
 // clang-format on

@@ -16,6 +16,10 @@ Tensor binary(OnnxNode& n) {
   return n[0].binary(op, n[1]);
 }
 template <Op op>
+Tensor binary_6(OnnxNode& n) {
+  return n[0].binary(op, placed_operand(n));
+}
+template <Op op>
 Tensor variadic(OnnxNode& n) {
   Tensor r = n[0];
   for (size_t i = 1; i < n.inputs(); i++) r = r.binary(op, n[i]);
@@ -61,8 +65,7 @@ Tensor int_pow(const Tensor& x, const Tensor& e) {
   return where(e.lt(zero), unit, r);
 }
 
-Tensor pow(OnnxNode& n) {
-  Tensor x = n[0], e = n[1];
+Tensor power(const Tensor& x, const Tensor& e) {
   constexpr f64 inf = std::numeric_limits<f64>::infinity();
   if (!x.is_float()) {
     if (!e.is_float()) return int_pow(x, e);
@@ -83,6 +86,8 @@ Tensor pow(OnnxNode& n) {
   return x.pow(e.cast(x.dtype()));
 }
 
+Tensor pow(OnnxNode& n) { return power(n[0], n[1]); }
+
 Tensor mod(OnnxNode& n) {
   if (n.attr("fmod", 0)) return n[0].rem(n[1]);
   return n[0].floor_mod(n[1]);
@@ -96,6 +101,16 @@ Tensor bit_shift(OnnxNode& n) {
 
 Tensor prelu(OnnxNode& n) {
   Tensor x = n[0], slope = n[1];
+  return where(x.lt(x.like(0)), x * slope.expand(x.shape()), x);
+}
+
+// One slope, or one a channel.
+Tensor prelu_6(OnnxNode& n) {
+  Tensor x = n[0], slope = n[1];
+  if (slope.numel() == 1) slope = slope.reshape(Shape{});
+  else slope = slope.reshape(Shape{elems(slope.shape())});
+  if (slope.rank() == 1)
+    for (i64 a = 2; a < x.rank(); a++) slope = slope.unsqueeze(-1);
   return where(x.lt(x.like(0)), x * slope.expand(x.shape()), x);
 }
 
@@ -154,6 +169,7 @@ constexpr OnnxOp kMathOps[] = {
   {"Abs",        6, [](OnnxNode& n) { return is_uint(n[0].dtype()) ? n[0] : n[0].abs(); }},
   {"Acos",       7, unary<Op::Acos>},
   {"Acosh",      9, unary<Op::Acosh>},
+  {"Add",       6, binary_6<Op::Add>},   // operands are placed by attributes
   {"Add",        7, binary<Op::Add>},
   {"Asin",       7, unary<Op::Asin>},
   {"Asinh",      9, unary<Op::Asinh>},
@@ -167,26 +183,30 @@ constexpr OnnxOp kMathOps[] = {
   {"Cos",        7, unary<Op::Cos>},
   {"Cosh",       9, unary<Op::Cosh>},
   {"Det",       11, det},
+  {"Div",       6, binary_6<Op::Div>},   // operands are placed by attributes
   {"Div",        7, binary<Op::Div>},
   {"Elu",        6, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return where(x.lt(x.like(0)), (x.exp() - 1) * a, x); }); }},
   {"Erf",        9, unary<Op::Erf>},
   {"Exp",        6, unary<Op::Exp>},
   {"Floor",      6, [](OnnxNode& n) { return n[0].floor(); }},
   {"Gelu",      20, [](OnnxNode& n) { return n[0].gelu(n.attr("approximate", "none") == "tanh"); }},
-  {"Gemm",       7, gemm},
+  {"Gemm",       6, gemm},
   {"HardSigmoid",6, [](OnnxNode& n) { return n[0].hard_sigmoid(n.attr("alpha", 0.2f), n.attr("beta", 0.5f)); }},
   {"HardSwish", 14, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x * x.hard_sigmoid(1.0 / 6, 0.5); }); }},
   {"LeakyRelu",  6, [](OnnxNode& n) { return n[0].leaky_relu(n.attr("alpha", 0.01f)); }},
   {"Log",        6, unary<Op::Log>},
   {"MatMul",     1, [](OnnxNode& n) { return n[0].matmul(n[1]); }},
-  {"Max",        8, variadic<Op::Max>},
-  {"Mean",       8, mean},
-  {"Min",        8, variadic<Op::Min>},
+  {"Max",        6, variadic<Op::Max>},
+  {"Mean",       6, mean},
+  {"Min",        6, variadic<Op::Min>},
   {"Mish",      18, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x * x.softplus().tanh(); }); }},
   {"Mod",       10, mod},
+  {"Mul",       6, binary_6<Op::Mul>},   // operands are placed by attributes
   {"Mul",        7, binary<Op::Mul>},
   {"Neg",        6, unary<Op::Neg>},
+  {"PRelu",      6, prelu_6},
   {"PRelu",      7, prelu},
+  {"Pow",        1, [](OnnxNode& n) { return power(n[0], placed_operand(n)); }},
   {"Pow",        7, pow},
   {"Reciprocal", 6, unary<Op::Recip>},
   {"Relu",       6, [](OnnxNode& n) { return n[0].relu(); }},
@@ -203,8 +223,9 @@ constexpr OnnxOp kMathOps[] = {
   {"Softplus",   1, [](OnnxNode& n) { return n[0].softplus(); }},
   {"Softsign",   1, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x / (1.0 + x.abs()); }); }},
   {"Sqrt",       6, unary<Op::Sqrt>},
+  {"Sub",       6, binary_6<Op::Sub>},   // operands are placed by attributes
   {"Sub",        7, binary<Op::Sub>},
-  {"Sum",        8, variadic<Op::Add>},
+  {"Sum",        6, variadic<Op::Add>},
   {"Swish",     24, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return x * (x * a).sigmoid(); }); }},
   {"Tan",        7, unary<Op::Tan>},
   {"Tanh",       6, unary<Op::Tanh>},

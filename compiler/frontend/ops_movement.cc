@@ -114,8 +114,7 @@ Tensor slice_10(OnnxNode& n) {
   return slice_of(n, starts, n.ints(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
 }
 
-Tensor pad_of(OnnxNode& n, const Ints& pads, const Ints& axes, UOp value) {
-  Tensor x = n[0];
+Tensor pad_of(OnnxNode& n, const Tensor& x, const Ints& pads, const Ints& axes, UOp value) {
   n.require(pads.size() == axes.size() * 2, pads.size(), " pads for ", axes.size(), " axes");
   (void)x.axes(axes);
   Ints begin(x.rank()), end(x.rank());
@@ -125,15 +124,16 @@ Tensor pad_of(OnnxNode& n, const Ints& pads, const Ints& axes, UOp value) {
     if (mode == text) return x.pad(begin, end, m, value);
   n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
 }
-Tensor pad_2(OnnxNode& n) { return pad_of(n, n.attr_ints("pads"), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop()); }
+Tensor pad_2(OnnxNode& n) { return pad_of(n, n[0], n.attr_ints("pads"), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop()); }
 Tensor pad_11(OnnxNode& n) {
-  UOp value = konst(n[0].dtype(), 0);
-  if (n.has(2)) {
-    const Values& v = n.constant(2);
-    n.require(v.v.size() == 1 && v.dtype == n[0].dtype(), "the value must be one number of the input's dtype");
-    value = konst_bits(v.dtype, v.v[0]);
-  }
-  return pad_of(n, n.ints(1), n.has(3) ? n.ints(3) : n[0].all_axes(), value);
+  Tensor x = n[0];
+  Ints pads = n.ints(1), axes = n.has(3) ? n.ints(3) : x.all_axes();
+  if (!n.has(2) || n.attr("mode", "constant") != "constant") return pad_of(n, x, pads, axes, konst(x.dtype(), 0));
+  n.require(n[2].numel() == 1 && n[2].dtype() == x.dtype(), "the value must be one number of the input's dtype");
+  if (n.is_constant(2)) return pad_of(n, x, pads, axes, konst_bits(x.dtype(), n.constant(2).v[0]));
+  // A value known only at run time is put where a mask says that there is padding.
+  Tensor inside = pad_of(n, Tensor::full(x.shape(), Kind::Bool, 1), pads, axes, konst(Kind::Bool, 0));
+  return where(inside, pad_of(n, x, pads, axes, konst(x.dtype(), 0)), n[2].reshape(Shape{}));
 }
 
 Tensor tile(OnnxNode& n) {
@@ -212,7 +212,12 @@ Tensor trilu(OnnxNode& n) {
   Tensor x = n[0];
   n.require(x.rank() >= 2, "input ", shape_text(x.shape()), " has no matrices");
   Tensor row = Tensor::arange(x.dim(-2)).unsqueeze(1), column = Tensor::arange(x.dim(-1));
-  Tensor diagonal = row + Tensor::integer(Kind::I64, n.has(1) ? std::clamp<i64>(n.integer(1), -(i64(1) << 40), i64(1) << 40) : 0);
+  // Beyond the matrix k makes no difference, and must not wrap.
+  Tensor diagonal = row;
+  if (n.has(1)) {
+    Tensor k = n[1].cast(Kind::I64).reshape(Shape{});
+    diagonal = row + k.clip(k.like(-1e15), k.like(1e15));
+  }
   return where(n.attr("upper", 1) ? column.ge(diagonal) : column.le(diagonal), x, x.like(0));
 }
 

@@ -64,8 +64,14 @@ Tensor arg(OnnxNode& n) {
 template <ReduceKind kind>
 Tensor cumulative(OnnxNode& n) {
   Tensor x = n[0].widen();
-  ScanArg a{kind, x.axis(n.integer(1)), n.attr("exclusive", 0) != 0, n.attr("reverse", 0) != 0};
-  return Tensor(tensor::scan(x.uop(), a)).cast(n[0].dtype());
+  bool exclusive = n.attr("exclusive", 0), reverse = n.attr("reverse", 0);
+  auto along = [&](i64 a) { return Tensor(tensor::scan(x.uop(), {kind, x.axis(a), exclusive, reverse})); };
+  if (n.is_constant(1)) return along(n.integer(1)).cast(n[0].dtype());
+  // An axis known only at run time chooses among the scans of all axes.
+  n.require(x.rank() > 0 && n[1].numel() == 1, "the axis must be one number");
+  Tensor axis = n[1].cast(Kind::I64).reshape(Shape{}), r = along(0);
+  for (i64 a = 1; a < x.rank(); a++) r = where(axis.eq(axis.like(a)) | axis.eq(axis.like(a - x.rank())), along(a), r);
+  return r.cast(n[0].dtype());
 }
 
 Tensor hardmax_of(const Tensor& x, i64 axis) {
