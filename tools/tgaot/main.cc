@@ -1,5 +1,6 @@
 // tgaot: compiles models ahead of time. Reads the command line and the environment, runs one verb, and turns an Error into one line on
 // stderr and exit code 1.
+#include <algorithm>
 #include <signal.h>
 #include <unistd.h>
 
@@ -59,8 +60,10 @@ int main(int argc, char** argv) {
     context = std::make_unique<tg::Context>(overrides);
   });
   try {
-    if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1]))
-      tg::fail("no verb named ", argv[1], "; verbs: ", tg::join(app.get_subcommands({}), " ", [](CLI::App* v) { return v->get_name(); }));
+    std::vector<CLI::App*> verbs = app.get_subcommands({});
+    bool known = std::any_of(verbs.begin(), verbs.end(), [&](CLI::App* v) { return argc > 1 && v->check_name(argv[1]); });
+    if (argc > 1 && argv[1][0] != '-' && !known)
+      tg::fail("no verb named ", argv[1], "; verbs: ", tg::join(verbs, " ", [](CLI::App* v) { return v->get_name(); }));
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::CallForHelp& e) {

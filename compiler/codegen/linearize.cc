@@ -1,0 +1,414 @@
+// Loops and accumulators, in order. Every node belongs to the block of the innermost loop that it depends on, so what does not change in a
+// loop is computed before it. REDUCEs and FOLDs that close the same ranges share one loop, as do STOREs. Within a block an order is found in
+// which every item (a node, an accumulator's step, a whole inner loop) follows what it needs.
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "codegen/lower.h"
+
+namespace tg {
+namespace {
+
+using Deps = std::vector<UOp>;  // RANGEs, by id
+
+void merge(Deps& a, const Deps& b) {
+  Deps r;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r), [](UOp x, UOp y) { return x.id() < y.id(); });
+  a.swap(r);
+}
+
+struct Block {
+  UOp range;  // null: the whole kernel
+  int parent = -1, depth = 0;
+  std::vector<int> effects;   // items that must run: inner loops, stores, steps
+  std::vector<UOp> groups;    // accumulators whose outermost loop this is
+};
+
+struct Item {
+  enum Kind : u8 { Node, Step, Loop } kind = Node;
+  UOp node;       // Node, Step
+  int block = 0;  // Loop
+  u32 order = 0;
+  bool done = false, open = false;
+  std::vector<int> needs;
+};
+
+class Linearizer {
+ public:
+  std::vector<UOp> run(UOp ast) {
+    order_ = toposort(ast);
+    for (auto* m : {&template_, &pushed_}) (*m)[ast];
+    deps_[ast], group_[ast], value_[ast], node_item_[ast], step_item_[ast], home_[ast], site_[ast];
+    find_templates();
+    find_open_ranges();
+    make_blocks(ast);
+    make_items();
+    emit_block(0);
+    return std::move(out_);
+  }
+
+ private:
+  static bool accumulates(UOp u) { return u.in(Op::Reduce | Op::Fold); }
+  static bool closes(UOp u) { return accumulates(u) || u.is(Op::Store); }
+  bool ignored(UOp u) { return template_[u] || u.in(Op::Sink | Op::Stack | Op::Group) || (u.is(Op::Range) && !block_of_.count(u.id())); }
+
+  // Steps and merges of FOLDs are instantiated where the FOLD takes its step.
+  void find_templates() {
+    for (UOp u : order_) {
+      template_[u] = u.is(Op::Placeholder);
+      if (is_elementwise(u.op()))
+        for (UOp s : u.src()) template_[u] |= template_[s];
+    }
+  }
+
+  // deps_: the loops a node's value depends on. Accumulators that share a loop share the union.
+  void find_open_ranges() {
+    std::map<std::vector<u32>, int> number;
+    for (UOp u : order_)
+      if (accumulates(u)) {
+        std::vector<u32> key;
+        for (UOp r : closed_ranges(u)) key.push_back(r.id());
+        if (key.empty()) continue;
+        group_[u] = number.try_emplace(key, int(number.size()) + 1).first->second;
+      }
+    std::vector<Deps> joint(number.size() + 1);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (UOp u : order_) {
+        Deps d;
+        if (!u.is(Op::Sink))
+          for (UOp s : u.src()) merge(d, deps_[s]);
+        if (u.is(Op::Range)) merge(d, {u});
+        if (closes(u)) {
+          std::vector<UOp> c = closed_ranges(u);
+          std::erase_if(d, [&](UOp r) { return std::find(c.begin(), c.end(), r) != c.end(); });
+        }
+        if (group_[u]) {
+          Deps& j = joint[size_t(group_[u])];
+          merge(d, j);
+          if (d != j) j = d, changed = true;
+        }
+        deps_[u] = d;
+      }
+    }
+  }
+
+  int deepest(const Deps& d) {
+    int b = 0;
+    for (UOp r : d) {
+      auto it = block_of_.find(r.id());
+      TG_CHECK(it != block_of_.end(), "a value outside its loop: ", r.str());
+      if (blocks_[size_t(it->second)].depth > blocks_[size_t(b)].depth) b = it->second;
+    }
+    for (UOp r : d) TG_CHECK(inside(b, block_of_[r.id()]), "loops that are not nested meet in one value: ", r.str());
+    return b;
+  }
+  bool inside(int b, int outer) const {
+    while (b >= 0 && b != outer) b = blocks_[size_t(b)].parent;
+    return b == outer;
+  }
+
+  void open_chain(UOp u) {
+    int b = deepest(deps_[u]);
+    for (UOp r : closed_ranges(u)) {
+      auto [it, fresh] = block_of_.try_emplace(r.id(), int(blocks_.size()));
+      if (fresh) blocks_.push_back({r, b, blocks_[size_t(b)].depth + 1, {}, {}});
+      TG_CHECK(blocks_[size_t(it->second)].parent == b, "one loop in two places: ", r.str());
+      b = it->second;
+    }
+  }
+
+  void make_blocks(UOp ast) {
+    blocks_.push_back({});
+    std::vector<UOp> rest;
+    for (UOp s : ast.src())
+      if (s.is(Op::Store)) rest.push_back(s);
+    for (UOp u : order_)
+      if (closes(u)) rest.push_back(u);
+    // Outer loops first: a loop stands where the loops that its values depend on already are.
+    while (!rest.empty()) {
+      std::vector<UOp> later;
+      for (UOp u : rest) {
+        bool ready = std::all_of(deps_[u].begin(), deps_[u].end(), [&](UOp r) { return block_of_.count(r.id()); });
+        if (ready) open_chain(u);
+        else later.push_back(u);
+      }
+      TG_CHECK(later.size() < rest.size(), "a loop has no place: ", later[0].str());
+      rest.swap(later);
+    }
+  }
+
+  int innermost(UOp u) {
+    std::vector<UOp> c = closed_ranges(u);
+    return c.empty() ? deepest(deps_[u]) : block_of_.at(c.back().id());
+  }
+
+  int add_item(Item i) {
+    items_.push_back(i);
+    return int(items_.size()) - 1;
+  }
+
+  void make_items() {
+    loop_item_.assign(blocks_.size(), -1);
+    for (size_t b = 1; b < blocks_.size(); b++) {
+      loop_item_[b] = add_item({Item::Loop, {}, int(b), ~0u, false, false, {}});
+      blocks_[size_t(blocks_[b].parent)].effects.push_back(loop_item_[b]);
+    }
+    u32 n = 0;
+    for (UOp u : order_) {
+      n++;
+      if (ignored(u)) continue;
+      home_[u] = u.is(Op::Range) ? block_of_.at(u.id()) : deepest(deps_[u]);
+      site_[u] = closes(u) ? innermost(u) : home_[u];
+      if (u.is(Op::Range)) site_[u] = blocks_[size_t(home_[u])].parent;
+      if (u.is(Op::Store) || accumulates(u)) {
+        // The statement in the innermost loop; the loops around it are items of their own.
+        step_item_[u] = add_item({Item::Step, u, 0, n, false, false, {}}) + 1;
+        blocks_[size_t(site_[u])].effects.push_back(step_item_[u] - 1);
+        std::vector<UOp> c = closed_ranges(u);
+        node_item_[u] = c.empty() ? step_item_[u] : loop_item_[size_t(block_of_.at(c[0].id()))] + 1;
+        if (accumulates(u) && !c.empty()) blocks_[size_t(block_of_.at(c[0].id()))].groups.push_back(u);
+        for (UOp r : c) {
+          Item& i = items_[size_t(loop_item_[size_t(block_of_.at(r.id()))])];
+          i.order = std::min(i.order, n);
+        }
+      } else if (!u.is(Op::Range)) {
+        node_item_[u] = add_item({Item::Node, u, 0, n, false, false, {}}) + 1;
+      }
+    }
+    for (UOp u : order_)
+      if (!ignored(u))
+        for (UOp s : u.src()) depend(u, s);
+    for (Block& b : blocks_)
+      std::stable_sort(b.effects.begin(), b.effects.end(), [&](int x, int y) { return items_[size_t(x)].order < items_[size_t(y)].order; });
+  }
+
+  // u, read at site_[u], needs s, which has its value in home_[s].
+  void depend(UOp u, UOp s) {
+    if (s.is(Op::Group)) {
+      for (UOp x : s.src()) depend(u, x);
+      return;
+    }
+    if (ignored(s) || s.is(Op::Range)) return;  // a loop variable is there when its loop is
+    int at = home_[s], b = site_[u], child = -1;
+    while (b != at) {
+      TG_CHECK(b > 0, "a value is read outside its loop: ", s.str());
+      child = b;
+      b = blocks_[size_t(b)].parent;
+    }
+    int reader = child >= 0 ? loop_item_[size_t(child)] : u.is(Op::Range) ? loop_item_[size_t(home_[u])] : closes(u) ? step_item_[u] - 1 : node_item_[u] - 1;
+    int maker = node_item_[s] - 1;
+    if (reader != maker) items_[size_t(reader)].needs.push_back(maker);
+  }
+
+  // --- emission -------------------------------------------------------------------------------------------------------------------------
+  void emit_block(int b) {
+    for (int i : blocks_[size_t(b)].effects) emit(i);
+  }
+
+  void emit(int index) {
+    {
+      Item& i = items_[size_t(index)];
+      if (i.done) return;
+      TG_CHECK(!i.open, "loops need each other's results: ", i.node ? i.node.str() : std::string("a loop"));
+      i.open = true;
+    }
+    for (size_t k = 0; k < items_[size_t(index)].needs.size(); k++) emit(items_[size_t(index)].needs[k]);
+    Item& i = items_[size_t(index)];
+    i.done = true;
+    switch (i.kind) {
+      case Item::Node: return plain(i.node);
+      case Item::Step:
+        if (i.node.is(Op::Store)) return store(i.node);
+        if (closed_ranges(i.node).empty()) {
+          start(i.node);
+          step(i.node, {});
+          finish(i.node, {});
+        } else {
+          step(i.node, value_[blocks_[size_t(site_[i.node])].range]);
+        }
+        return;
+      case Item::Loop: return loop(i.block);
+    }
+  }
+
+  void loop(int b) {
+    for (UOp u : blocks_[size_t(b)].groups) start(u);
+    UOp r = blocks_[size_t(b)].range;
+    UOp size = value(r.src(0));
+    UOp open = with_src(r, std::span(&size, 1));
+    push(open);
+    value_[r] = open;
+    int outer = here_;
+    here_ = b;
+    emit_block(b);
+    here_ = outer;
+    UOp end = node(Op::End, Kind::Void, {open});
+    push(end);
+    for (UOp u : blocks_[size_t(b)].groups) finish(u, end);
+  }
+
+  void push(UOp u) { out_.push_back(u); }
+  void push_once(UOp u) {
+    if (pushed_[u]) return;
+    pushed_[u] = 1;
+    push(u);
+  }
+
+  UOp value(UOp u) {
+    if (u.is(Op::Const)) push_once(u);
+    UOp v = u.is(Op::Const) ? u : value_[u];
+    TG_CHECK(v, "used before it is computed: ", u.str());
+    return v;
+  }
+
+  void plain(UOp u) {
+    switch (u.op()) {
+      case Op::Const: return push_once(u);
+      case Op::After: {
+        // Keeps what is loaded after the stores apart from what was loaded before; the order itself is that of the list.
+        value_[u] = last_store_ ? node(Op::After, u.dtype(), {value(u.src(0)), last_store_}) : value(u.src(0));
+        return;
+      }
+      case Op::Get: value_[u] = states_.at(u.src(0).id())[size_t(u.arg_int())]; return;
+      case Op::Mul:
+        if (lazy_product(u)) return;
+        break;
+      default: break;
+    }
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(value(s));
+    UOp v = std::equal(src.begin(), src.end(), u.src().begin(), u.src().end()) ? u : Arena::current().make(u.op(), u.dtype(), src, u.node()->arg);
+    push(v);
+    value_[u] = v;
+  }
+
+  // A float product that only sums read is made by their fused step: rounded once with the sum.
+  bool lazy_product(UOp u) {
+    if (!is_float(u.dtype())) return false;
+    if (!readers_known_) {
+      readers_known_ = true;
+      other_reader_[order_.back()];
+      for (UOp x : order_) {
+        bool sum = x.is(Op::Reduce) && x.arg<ReduceArg>().kind == ReduceKind::Add;
+        for (UOp s : x.src())
+          if (!sum) other_reader_[s] = 1;
+      }
+    }
+    return !other_reader_[u];
+  }
+
+  void store(UOp u) {
+    std::vector<UOp> src{value(u.src(0)), value(u.src(1))};
+    if (u.nsrc() > 2 && !u.src(2).is(Op::Range)) src.push_back(value(u.src(2)));
+    last_store_ = node(Op::Store, Kind::Void, std::span<const UOp>(src));
+    push(last_store_);
+  }
+
+  // --- accumulators ---------------------------------------------------------------------------------------------------------------------
+  static UOp splat(UOp c, int lanes) { return lanes == 1 ? c : konst_bits(c.dtype().scalar().vec(u16(lanes)), c.arg_bits()); }
+  void set(UOp reg, UOp v) { push(node(Op::Store, Kind::Void, {reg, v})); }
+  UOp read(UOp reg, UOp after) {
+    UOp l = node(Op::Load, reg.dtype(), {after ? node(Op::After, reg.dtype(), {reg, after}) : reg});
+    push(l);
+    return l;
+  }
+  UOp compute(Op op, std::initializer_list<UOp> src) {
+    UOp v = alu(op, src);
+    push_here(v);
+    return v;
+  }
+  // A node made here may be made by another step too: it stands once in a block and those inside it.
+  void push_here(UOp v) {
+    if (v.is(Op::Const)) return push_once(v);
+    if (made_in_[v] && inside(here_, made_in_[v] - 1)) return;
+    made_in_[v] = here_ + 1;
+    push(v);
+  }
+
+  void start(UOp u) {
+    std::vector<UOp>& regs = regs_[u.id()];
+    std::vector<UOp> init;
+    if (u.is(Op::Reduce)) {
+      init.push_back(splat(identity(u.arg<ReduceArg>().kind, u.dtype().scalar()), u.dtype().lanes));
+    } else {
+      FoldArg f = u.arg<FoldArg>();
+      for (i64 i = 0; i < f.states; i++) init.push_back(splat(u.src(size_t(f.inputs + i)), u.dtype().lanes));
+    }
+    for (UOp c : init) {
+      push_once(c);
+      regs.push_back(node(Op::Reg, c.dtype(), {}, next_reg_++));
+      push(regs.back());
+      set(regs.back(), c);
+    }
+  }
+
+  void step(UOp u, UOp loop) {
+    const std::vector<UOp>& regs = regs_.at(u.id());
+    if (u.is(Op::Reduce)) {
+      Op op = alu_op(u.arg<ReduceArg>().kind);
+      UOp acc = read(regs[0], loop);
+      for (UOp v : reduce_values(u)) {
+        if (op == Op::Add && v.is(Op::Mul) && lazy_product(v)) acc = compute(Op::MulAcc, {value(v.src(0)), value(v.src(1)), acc});
+        else acc = compute(op, {acc, value(v)});
+      }
+      return set(regs[0], acc);
+    }
+    FoldArg f = u.arg<FoldArg>();
+    std::vector<UOp> state, next;
+    for (UOp r : regs) state.push_back(read(r, loop));
+    Memo<u8> known;
+    for (i64 i = 0; i < f.states; i++) {
+      UOp e = u.src(size_t(f.inputs + f.states + i));
+      std::vector<std::pair<UOp, UOp>> map;
+      for (UOp p : toposort(e))
+        if (p.is(Op::Placeholder)) {
+          PlaceholderArg pa = p.arg<PlaceholderArg>();
+          map.push_back({p, pa.role == PlaceholderArg::Input ? value(u.src(size_t(pa.index))) : state[size_t(pa.index)]});
+        }
+      for (auto [p, v] : map) known[v] = 1;
+      UOp v = instantiate(e, map, u.dtype().lanes);
+      push_tree(v, known);
+      next.push_back(v);
+    }
+    for (size_t i = 0; i < next.size(); i++) set(regs[i], next[i]);
+  }
+  // What instantiate() made, down to values that stand in the list already.
+  void push_tree(UOp v, Memo<u8>& known) {
+    if (known[v]) return;
+    known[v] = 1;
+    if (v.is(Op::Const)) return push_once(v);
+    for (UOp s : v.src()) push_tree(s, known);
+    push_here(v);
+  }
+
+  void finish(UOp u, UOp end) {
+    std::vector<UOp> got;
+    for (UOp r : regs_.at(u.id())) got.push_back(read(r, end));
+    if (u.is(Op::Reduce)) value_[u] = got[0];
+    else states_[u.id()] = got, value_[u] = u;
+  }
+
+  std::vector<UOp> order_, out_;
+  Memo<u8> template_, pushed_, other_reader_;
+  Memo<Deps> deps_;
+  Memo<int> group_, home_, site_, node_item_, step_item_;  // item numbers are one more than the index, 0: none
+  Memo<int> made_in_;
+  Memo<UOp> value_;
+  UOp last_store_;
+  int here_ = 0;  // the block being emitted
+  std::vector<Block> blocks_;
+  std::vector<Item> items_;
+  std::vector<int> loop_item_;
+  std::map<u32, int> block_of_;
+  std::map<u32, std::vector<UOp>> regs_, states_;
+  i64 next_reg_ = 0;
+  bool readers_known_ = false;
+};
+
+}  // namespace
+
+std::vector<UOp> linearize(UOp ast) { return Linearizer().run(ast); }
+
+}  // namespace tg

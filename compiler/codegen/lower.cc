@@ -1,0 +1,50 @@
+#include "codegen/lower.h"
+
+#include "base/error.h"
+#include "codegen/decompose.h"
+#include "codegen/transcendental.h"
+#include "rules/symbolic.h"
+
+namespace tg {
+namespace {
+
+UOp lower_functions(UOp ast) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    bool same = true;
+    for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
+    UOp v = same ? u : with_src(u, src);
+    to[u] = v.in(kTranscendental) ? lower_transcendental(v) : v;
+  }
+  return to[ast];
+}
+
+i64 task_count(UOp ast) {
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return u.src(0).as_int();
+  return 1;
+}
+
+}  // namespace
+
+Lowered lower(const Kernel& k) {
+  Lowered out;
+  UOp ast = k.ast;
+  out.tasks = task_count(ast);
+  ast = lower_offsets(ast, k.slots);
+  ast = simplify(ast);
+  // From here every access is INDEX(buffer, offset).
+  ast = lower_functions(ast);
+  ast = expand(ast);
+  ast = simplify(ast);
+  // From here no UPCAST or UNROLL range is left.
+  DecompFlags flags = decomp_flags(*k.target);
+  ast = vectorize(ast);
+  ast = decompose(ast, flags);
+  // From here every node is one that the target can spell.
+  out.linear = linearize(ast);
+  return out;
+}
+
+}  // namespace tg

@@ -1,0 +1,41 @@
+// Kernel form to linear form: the list of UOps that a renderer spells.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "opt/kernel.h"
+
+namespace tg {
+
+struct Lowered {
+  std::vector<UOp> linear;     // spec: linear; index is the renderer's to spell
+  i64 tasks = 1;               // launches of the entry: task = 0 .. tasks-1
+};
+
+// `k`'s arena must be current; nodes are made in it.
+Lowered lower(const Kernel& k);
+
+// Steps, in their order, each DAG to DAG.
+UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
+UOp expand(UOp ast);                                          // expand.cc: UPCAST and UNROLL ranges become separate nodes
+UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes
+std::vector<UOp> linearize(UOp ast);                          // linearize.cc: loops and accumulators, in order
+
+// The sources of a REDUCE, FOLD or STORE that are RANGEs it closes.
+std::vector<UOp> closed_ranges(UOp u);
+std::vector<UOp> reduce_values(UOp u);                        // the sources of a REDUCE that are not
+
+// An expression over placeholders with them replaced; constants get the lanes of what replaces them.
+UOp instantiate(UOp expr, std::span<const std::pair<UOp, UOp>> values, int lanes);
+
+// States x and y of a FOLD combined by its merge.
+std::vector<UOp> merge_fold_states(UOp fold, const std::vector<UOp>& x, const std::vector<UOp>& y);
+
+// expr = factor * r + rest with a constant factor and a rest without r; nothing if it is not of that form.
+struct LinearIn {
+  i64 factor;
+  UOp rest;
+};
+std::optional<LinearIn> linear_in(UOp expr, UOp r);
+
+}  // namespace tg

@@ -1,0 +1,161 @@
+// VECTOR ranges become lanes. An access is classified by its offset: constant in the range, one apart, else a gather or scatter. What does not
+// depend on the range stays scalar and is broadcast where it meets lanes. A reduce over the range keeps a vector and ends in one horizontal step.
+#include "base/error.h"
+#include "codegen/lower.h"
+
+namespace tg {
+namespace {
+
+class Vectorizer {
+ public:
+  UOp run(UOp ast) {
+    std::vector<UOp> order = toposort(ast);
+    bool any = false;
+    for (UOp u : order) any |= lane_range(u);
+    if (!any) return ast;
+    to_[ast];
+    over_[ast];
+    for (UOp u : order) visit(u);
+    return to_[ast];
+  }
+
+ private:
+  static bool lane_range(UOp u) { return u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector; }
+  static int lanes_of(UOp r) { return int(r.src(0).as_int()); }
+
+  // u with `lanes` lanes.
+  static UOp widen(UOp u, int lanes) {
+    if (u.dtype().lanes == lanes || u.dtype().kind == Kind::Void) return u;
+    DType d = u.dtype().vec(u16(lanes));
+    return u.is(Op::Const) ? konst_bits(d, u.arg_bits()) : node(Op::Broadcast, d, {u});
+  }
+
+  void visit(UOp u) {
+    UOp v;  // the one VECTOR range that u depends on
+    if (lane_range(u)) v = u;
+    else
+      for (UOp s : u.src())
+        if (over_[s]) {
+          TG_CHECK(!v || v == over_[s], "one value over two VECTOR ranges: ", u.str());
+          v = over_[s];
+        }
+    std::vector<UOp> src;
+    bool same = true;
+    for (UOp s : u.src()) src.push_back(to_[s]), same &= src.back() == s;
+    if (!v) {
+      to_[u] = same ? u : with_src(u, src);
+      return;
+    }
+    int n = lanes_of(v);
+    over_[u] = v;
+    switch (u.op()) {
+      case Op::Range:
+        to_[u] = node(Op::Lanes, DType(Kind::Index, u16(n)), {});
+        return;
+      case Op::Index: to_[u] = u; return;  // read where it is used
+      case Op::Load: {
+        UOp at = address(u.src(0), v, n, u.nsrc() > 1 && over_[u.src(1)]);
+        DType d = u.dtype().vec(u16(n));
+        if (u.nsrc() == 1) to_[u] = node(Op::Load, d, {at});
+        else to_[u] = node(Op::Load, d, {at, src[1], widen(src[2], n)});
+        return;
+      }
+      case Op::Store: {
+        std::vector<UOp> s{address(u.src(0), v, n, true), widen(src[1], n)};
+        for (size_t i = 2; i < u.nsrc(); i++)
+          if (u.src(i) != v) s.push_back(src[i]);
+        to_[u] = node(Op::Store, Kind::Void, std::span<const UOp>(s));
+        over_[u] = {};
+        return;
+      }
+      case Op::Reduce: return reduce(u, v, n, src);
+      case Op::Fold: return fold(u, v, n, src);
+      case Op::Get: {
+        UOp f = to_[u.src(0)];
+        if (f.is(Op::Group)) {  // lanes are merged already
+          to_[u] = f.src(size_t(u.arg_int()));
+          over_[u] = {};
+        } else {
+          to_[u] = node(Op::Get, u.dtype().vec(u16(n)), {f}, u.arg_int());
+        }
+        return;
+      }
+      default: break;
+    }
+    TG_CHECK(is_elementwise(u.op()), "no lanes for ", info(u.op()).name);
+    for (UOp& s : src) s = widen(s, n);
+    to_[u] = is_alu(u.op()) ? alu(u.op(), src) : node(u.op(), u.dtype().vec(u16(n)), std::span<const UOp>(src));
+  }
+
+  // The address of n lanes: one scalar offset if they are neighbours, else a vector of offsets.
+  UOp address(UOp index, UOp v, int n, bool per_lane) {
+    auto l = linear_in(index.src(1), v);
+    if (l && l->factor == 1) return node(Op::Index, index.dtype(), {to_[index.src(0)], l->rest});
+    if (l && l->factor == 0 && !per_lane) return node(Op::Index, index.dtype(), {to_[index.src(0)], index.src(1)});
+    DType d(Kind::Index, u16(n));
+    UOp off;
+    if (l) off = alu(Op::Add, {widen(l->rest, n), alu(Op::Mul, {node(Op::Lanes, d, {}), widen(idx(l->factor), n)})});
+    else off = widen(to_[index.src(1)], n);
+    return node(Op::Index, index.dtype(), {to_[index.src(0)], off});
+  }
+
+  void reduce(UOp u, UOp v, int n, const std::vector<UOp>& src) {
+    std::vector<UOp> s;
+    bool closes = false;
+    for (size_t i = 0; i < src.size(); i++) {
+      if (u.src(i) == v) closes = true;
+      else s.push_back(u.src(i).is(Op::Range) ? src[i] : widen(src[i], n));
+    }
+    std::vector<UOp> loops;
+    for (UOp x : s)
+      if (x.is(Op::Range)) loops.push_back(x);
+    UOp r = s[0];
+    ReduceArg a = u.arg<ReduceArg>();
+    if (!loops.empty() || s.size() > 1) r = node(Op::Reduce, u.dtype().vec(u16(n)), std::span<const UOp>(s), a.ints());
+    if (closes) {
+      r = node(Op::HReduce, u.dtype(), {r}, i64(a.kind));
+      over_[u] = {};
+    }
+    to_[u] = r;
+  }
+
+  void fold(UOp u, UOp v, int n, const std::vector<UOp>& src) {
+    FoldArg a = u.arg<FoldArg>();
+    std::vector<UOp> s;
+    bool closes = false;
+    for (size_t i = 0; i < src.size(); i++) {
+      if (u.src(i) == v) closes = true;
+      else if (i64(i) < a.inputs) s.push_back(widen(src[i], n));
+      else s.push_back(u.src(i).is(Op::Range) ? src[i] : u.src(i));  // states and steps stay scalar: instantiated with lanes
+    }
+    UOp f = node(Op::Fold, DType(Kind::Void, u16(n)), std::span<const UOp>(s), a.ints());
+    if (closes) {
+      std::vector<std::vector<UOp>> parts;
+      for (int lane = 0; lane < n; lane++) {
+        std::vector<UOp> states;
+        for (i64 i = 0; i < a.states; i++) {
+          DType d = u.src(size_t(a.inputs + i)).dtype();
+          states.push_back(node(Op::Extract, d, {node(Op::Get, d.vec(u16(n)), {f}, i)}, lane));
+        }
+        parts.push_back(states);
+      }
+      while (parts.size() > 1) {
+        std::vector<std::vector<UOp>> next;
+        for (size_t i = 0; i + 1 < parts.size(); i += 2) next.push_back(merge_fold_states(u, parts[i], parts[i + 1]));
+        if (parts.size() % 2) next.push_back(parts.back());
+        parts = next;
+      }
+      f = node(Op::Group, Kind::Void, std::span<const UOp>(parts[0]));
+      over_[u] = v;  // GET looks here; it ends the lanes
+    }
+    to_[u] = f;
+  }
+
+  Memo<UOp> to_, over_;
+};
+
+}  // namespace
+
+UOp vectorize(UOp ast) { return Vectorizer().run(ast); }
+
+}  // namespace tg

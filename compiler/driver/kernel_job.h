@@ -1,0 +1,43 @@
+// One kernel to compile, as it travels to a worker process, and the worker's answer. Both are bytes, so that they are cache keys and values too.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "opt/kernel.h"
+
+namespace tg::driver {
+
+struct KernelJob {
+  std::string ast;             // text form of the canonical kernel (ir/text.h)
+  std::vector<Slot> slots;     // by canonical slot
+  std::vector<i64> ordered;    // canonical axis ids
+  std::string renderer, arch;  // an explicit arch string
+  std::string entry;           // symbol of the function
+
+  std::vector<u8> bytes() const;
+  static KernelJob parse(std::span<const u8> bytes);
+};
+
+struct CompiledKernel {
+  std::vector<u8> object;
+  i64 tasks = 1;
+  std::string opts;
+  std::vector<Layout> layouts;  // by canonical slot: those of constants may have changed
+  double lower_ms = 0, compile_ms = 0;
+
+  std::vector<u8> bytes() const;
+  static CompiledKernel parse(std::span<const u8> bytes);
+};
+
+// Changes with what compile_kernel() makes of a job; part of cache keys.
+inline constexpr u64 kKernelVersion = 1;
+
+// Heuristics, lowering, rendering, compilation. What DEBUG asks for is printed on stderr.
+Result<CompiledKernel> compile_kernel(const KernelJob& job);
+
+// The worker's loop body: job bytes to answer bytes.
+Result<std::vector<u8>> compile_kernel_bytes(std::span<const u8> job);
+
+}  // namespace tg::driver

@@ -1,0 +1,57 @@
+// A kernel and the Opts applied to it. Immutable: an Opt gives a new Kernel, or the reason why not.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "target/layout.h"
+#include "target/target.h"
+
+namespace tg {
+
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP"};
+
+// target: axis id (PACK: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
+struct Opt {
+  OptKind kind;
+  i64 target = 0, arg = 0, arg2 = 0;
+  u8 part = 0;
+  std::string str() const;  // "UPCAST 2/0 6"
+  bool operator==(const Opt&) const = default;
+};
+std::string opts_text(const std::vector<Opt>& v);
+Result<std::vector<Opt>> parse_opts(std::string_view s);  // inverse of opts_text
+
+struct Slot {
+  Layout layout;
+  std::vector<i64> dims;
+  bool constant = false;  // its layout is free: the packer writes it as the kernel reads it
+};
+
+struct Kernel {
+  UOp ast;                      // SINK, kernel form
+  std::vector<Slot> slots;      // by PARAM slot
+  std::vector<i64> ordered;     // axis ids that no Opt touches
+  std::vector<Opt> opts;
+  const Target* target = nullptr;
+
+  Result<Kernel> with(const Opt& o) const;
+};
+
+// One axis (id and part) of a kernel as its loops stand.
+struct Axis {
+  i64 id, part;
+  AxisKind kind;                // of its first RANGE
+  i64 size;
+  bool reduce;                  // every RANGE of it is a reduce loop
+  bool output;                  // some RANGE of it is an output loop
+  std::vector<UOp> ranges;
+};
+std::vector<Axis> axes(UOp ast);  // output axes in the order of the loops of the first STORE, then the others
+
+// The hand-written choice for one kernel.
+Kernel heuristics(Kernel k);
+
+}  // namespace tg

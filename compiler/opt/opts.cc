@@ -1,0 +1,525 @@
+// The Opts: each changes the axes of a kernel or says why it cannot.
+//   UPCAST a n     the innermost n of output axis a become separate nodes: the register tile
+//   VECTOR a n     the innermost n of axis a become lanes
+//   UNROLL a n     the innermost n of reduce axis a become separate nodes
+//   THREAD a n     output axis a is cut into n tasks
+//   SWAP a b       the loops of axes a and b change places
+//   PADTO a n      axis a runs to the next multiple of n; what lies outside is neither loaded nor stored
+//   TILE a n       a is split by n and its outer part becomes the outermost loop
+//   PACK s         constant slot s lies in the order in which this kernel reads it
+//   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "opt/kernel.h"
+#include "rules/symbolic.h"
+
+namespace tg {
+
+std::string Opt::str() const {
+  std::string s = tg::str(kOptNames[int(kind)], " ", target);
+  if (part) s += tg::str("/", int(part));
+  if (kind != OptKind::Pack) s += tg::str(" ", arg);
+  if (arg2) s += tg::str(" ", arg2);
+  return s;
+}
+std::string opts_text(const std::vector<Opt>& v) { return join(v, ", "); }
+
+Result<std::vector<Opt>> parse_opts(std::string_view text) {
+  std::vector<Opt> out;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string one(text.substr(at, end - at));
+    at = end + 1;
+    char name[16] = "", axis[32] = "";
+    long long arg = 0, arg2 = 0;
+    if (std::sscanf(one.c_str(), " %15[A-Z] %31[0-9/] %lld %lld", name, axis, &arg, &arg2) < 2) return Result<std::vector<Opt>>::no("not an Opt: ", one);
+    Opt o{};
+    bool known = false;
+    for (size_t i = 0; i < std::size(kOptNames); i++)
+      if (std::string_view(kOptNames[i]) == name) o.kind = OptKind(i), known = true;
+    if (!known) return Result<std::vector<Opt>>::no("no Opt is called ", std::string(name));
+    o.target = std::atoll(axis);
+    if (const char* slash = std::strchr(axis, '/')) o.part = u8(std::atoi(slash + 1));
+    o.arg = arg, o.arg2 = arg2;
+    out.push_back(o);
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<UOp> ranges_of(UOp u) {
+  size_t from = u.is(Op::Reduce) ? 1 : u.is(Op::Fold) ? size_t(u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states) : 2;
+  std::vector<UOp> r;
+  for (size_t i = from; i < u.nsrc(); i++)
+    if (u.src(i).is(Op::Range)) r.push_back(u.src(i));
+  return r;
+}
+bool closes(UOp u) { return u.in(Op::Reduce | Op::Fold | Op::Store); }
+
+// What becomes of one RANGE: the expression it is read as, and the loops that stand in its place.
+struct Split {
+  UOp value;
+  std::vector<UOp> loops;
+};
+
+// The kernel with RANGEs replaced, both where they are read and in the lists of loops.
+UOp replace_ranges(UOp ast, const std::map<u32, Split>& map) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    if (u.is(Op::Range)) {
+      auto it = map.find(u.id());
+      if (it != map.end()) {
+        to[u] = it->second.value;
+        continue;
+      }
+    }
+    std::vector<UOp> src;
+    bool same = true;
+    size_t from = closes(u) ? (u.is(Op::Reduce) ? 1 : u.is(Op::Fold) ? size_t(u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states) : 2) : u.nsrc();
+    for (size_t i = 0; i < u.nsrc(); i++) {
+      UOp s = u.src(i);
+      auto it = i >= from && s.is(Op::Range) ? map.find(s.id()) : map.end();
+      if (it != map.end()) {
+        src.insert(src.end(), it->second.loops.begin(), it->second.loops.end());
+        same = false;
+      } else {
+        src.push_back(to[s]);
+        same &= to[s] == s;
+      }
+    }
+    to[u] = same ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+i64 next_part(UOp ast, i64 id) {
+  i64 n = 0;
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Range) && u.arg<RangeArg>().id == id) n = std::max(n, u.arg<RangeArg>().part);
+  return n + 1;
+}
+
+UOp piece(UOp size, UOp of, i64 part, AxisKind kind) {
+  RangeArg a = of.arg<RangeArg>();
+  a.part = part, a.kind = kind;
+  return range(size, a);
+}
+
+}  // namespace
+
+std::vector<Axis> axes(UOp ast) {
+  std::vector<Axis> out;
+  auto add = [&](UOp r, bool reduce) {
+    RangeArg a = r.arg<RangeArg>();
+    Axis* x = nullptr;
+    for (Axis& y : out)
+      if (y.id == a.id && y.part == a.part) x = &y;
+    if (!x) {
+      out.push_back({a.id, a.part, a.kind, r.src(0).is_const() ? r.src(0).as_int() : -1, true, false, {}});
+      x = &out.back();
+    }
+    if (std::find(x->ranges.begin(), x->ranges.end(), r) == x->ranges.end()) x->ranges.push_back(r);
+    x->reduce &= reduce;
+    x->output |= !reduce;
+  };
+  for (UOp s : ast.src())
+    if (s.is(Op::Store))
+      for (UOp r : ranges_of(s)) add(r, false);
+  for (UOp u : toposort(ast))
+    if (closes(u))
+      for (UOp r : ranges_of(u)) add(r, !u.is(Op::Store));
+  return out;
+}
+
+namespace {
+
+using R = Result<Kernel>;
+
+struct Found {
+  Axis axis;
+  std::string why;
+};
+Found find_axis(const Kernel& k, const Opt& o) {
+  if (std::find(k.ordered.begin(), k.ordered.end(), o.target) != k.ordered.end()) return {{}, str("axis ", o.target, " runs in its order")};
+  for (Axis& a : axes(k.ast))
+    if (a.id == o.target && a.part == o.part) {
+      if (a.size < 0) return {{}, str("axis ", o.target, " has no fixed size")};
+      return {a, {}};
+    }
+  return {{}, str("no axis ", o.target, "/", int(o.part))};
+}
+
+// Splits the innermost n off every RANGE of the axis.
+R split(const Kernel& k, const Opt& o, AxisKind kind) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  const Axis& a = f.axis;
+  if (o.arg < 1 || a.size % o.arg) return R::no("axis ", o.target, " of size ", a.size, " is no multiple of ", o.arg);
+  if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is split already");
+  if (kind == AxisKind::Unroll && a.output) return R::no("UNROLL is for reduce axes");
+  if (kind == AxisKind::Upcast && !a.output) return R::no("UPCAST is for output axes");
+  i64 part = next_part(k.ast, a.id);
+  std::map<u32, Split> map;
+  for (UOp r : a.ranges) {
+    AxisKind rk = kind;
+    bool reduce = r.arg<RangeArg>().kind == AxisKind::Reduce;
+    if (kind == AxisKind::Upcast && reduce) rk = AxisKind::Unroll;  // the row loops of a kernel's other phases
+    UOp in = piece(idx(o.arg), r, part, rk);
+    if (a.size == o.arg) {
+      map[r.id()] = {in, {in}};
+    } else {
+      UOp outer = piece(idx(a.size / o.arg), r, a.part, r.arg<RangeArg>().kind);
+      map[r.id()] = {outer * idx(o.arg) + in, {outer, in}};
+    }
+  }
+  Kernel n = k;
+  n.ast = simplify(replace_ranges(k.ast, map));
+  n.opts.push_back(o);
+  return n;
+}
+
+R thread(const Kernel& k, const Opt& o) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  const Axis& a = f.axis;
+  if (!a.output || a.reduce || a.ranges.size() != 1) return R::no("THREAD is for an output axis of one loop");
+  if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
+  if (o.arg < 2 || o.arg > k.target->max_tasks || o.arg > a.size) return R::no("THREAD of ", o.arg, " over ", a.size, "; at most ", k.target->max_tasks);
+  for (UOp s : k.ast.src())
+    if (std::find(s.src().begin(), s.src().end(), a.ranges[0]) == s.src().end()) return R::no("axis ", o.target, " does not surround the whole kernel");
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return R::no("the kernel has tasks already");
+  UOp r = a.ranges[0];
+  i64 part = next_part(k.ast, a.id);
+  UOp task = piece(idx(o.arg), r, part, AxisKind::Task);
+  std::map<u32, Split> map;
+  if (a.size == o.arg) {
+    map[r.id()] = {task, {task}};
+  } else if (a.size % o.arg == 0) {
+    UOp in = piece(idx(a.size / o.arg), r, a.part, AxisKind::Loop);
+    map[r.id()] = {task * idx(a.size / o.arg) + in, {task, in}};
+  } else {
+    // Even shares: task t takes [t*size/n, (t+1)*size/n).
+    UOp begin = (task * idx(a.size)) / idx(o.arg), end = ((task + 1) * idx(a.size)) / idx(o.arg);
+    UOp in = piece(end - begin, r, a.part, AxisKind::Loop);
+    map[r.id()] = {begin + in, {task, in}};
+  }
+  Kernel n = k;
+  n.ast = simplify(replace_ranges(k.ast, map));
+  n.opts.push_back(o);
+  return n;
+}
+
+// Moves a loop within the lists of loops.
+UOp reorder(UOp ast, const std::function<void(std::vector<UOp>&)>& change) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(to[s]);
+    if (closes(u)) {
+      std::vector<UOp> rs = ranges_of(u), now = rs;
+      change(now);
+      if (now != rs) {
+        size_t n = src.size() - rs.size();
+        for (size_t i = 0; i < now.size(); i++) src[n + i] = to[now[i]];
+      }
+    }
+    bool same = std::equal(src.begin(), src.end(), u.src().begin(), u.src().end());
+    to[u] = same ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+bool is_axis(UOp r, i64 id, i64 part) { return r.arg<RangeArg>().id == id && r.arg<RangeArg>().part == part; }
+
+R swap(const Kernel& k, const Opt& o) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  Opt other = o;
+  other.target = o.arg, other.part = u8(o.arg2);
+  Found g = find_axis(k, other);
+  if (!g.why.empty()) return R::no(g.why);
+  bool done = false;
+  Kernel n = k;
+  n.ast = reorder(k.ast, [&](std::vector<UOp>& rs) {
+    size_t i = rs.size(), j = rs.size();
+    for (size_t x = 0; x < rs.size(); x++) {
+      if (is_axis(rs[x], o.target, o.part)) i = x;
+      if (is_axis(rs[x], o.arg, o.arg2)) j = x;
+    }
+    if (i < rs.size() && j < rs.size()) std::swap(rs[i], rs[j]), done = true;
+  });
+  if (!done) return R::no("axes ", o.target, " and ", o.arg, " are loops of one list nowhere");
+  n.opts.push_back(o);
+  return n;
+}
+
+R tile(const Kernel& k, const Opt& o) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  const Axis& a = f.axis;
+  if (o.arg < 2 || a.size % o.arg || a.size == o.arg) return R::no("axis ", o.target, " of size ", a.size, " has no tiles of ", o.arg);
+  if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
+  i64 part = next_part(k.ast, a.id);
+  std::map<u32, Split> map;
+  for (UOp r : a.ranges) {
+    UOp outer = piece(idx(a.size / o.arg), r, part, r.arg<RangeArg>().kind), in = piece(idx(o.arg), r, a.part, r.arg<RangeArg>().kind);
+    map[r.id()] = {outer * idx(o.arg) + in, {outer, in}};
+  }
+  Kernel n = k;
+  n.ast = reorder(simplify(replace_ranges(k.ast, map)), [&](std::vector<UOp>& rs) {
+    for (size_t x = 1; x < rs.size(); x++)
+      if (is_axis(rs[x], o.target, part)) std::rotate(rs.begin(), rs.begin() + long(x), rs.begin() + long(x) + 1);
+  });
+  n.opts.push_back(o);
+  return n;
+}
+
+// Every LOAD below u that depends on r gets the gate; outside, it reads zero, which nothing uses.
+UOp gate_loads(UOp ast, UOp r, UOp inside) {
+  Memo<UOp> to;
+  Memo<u8> dep;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    bool same = true;
+    u8 d = u == r;
+    for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s, d |= dep[s];
+    if (closes(u) && d) {
+      bool closed = std::find(u.src().begin(), u.src().end(), r) != u.src().end();
+      if (closed && u.is(Op::Reduce)) {
+        ReduceArg a = u.arg<ReduceArg>();
+        src[0] = where(inside, src[0], identity(a.kind, u.dtype()));
+        same = false;
+      }
+      if (closed && u.is(Op::Store)) {
+        bool gated = u.nsrc() > 2 && !u.src(2).is(Op::Range);
+        if (gated) src[2] = src[2] & inside;
+        else src.insert(src.begin() + 2, inside);
+        same = false;
+      }
+      if (closed) d = 0;
+      dep[u] = d;
+      to[u] = same ? u : Arena::current().make(u.op(), u.dtype(), src, u.node()->arg);
+      continue;
+    }
+    dep[u] = d;
+    if (u.is(Op::Load) && dep[u.src(0)]) {
+      if (u.nsrc() == 1) to[u] = node(Op::Load, u.dtype(), {src[0], inside, konst(u.dtype(), 0)});
+      else to[u] = node(Op::Load, u.dtype(), {src[0], src[1] & inside, src[2]});
+      continue;
+    }
+    to[u] = same ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+R padto(const Kernel& k, const Opt& o) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  const Axis& a = f.axis;
+  if (o.arg < 2 || a.size % o.arg == 0) return R::no("axis ", o.target, " of size ", a.size, " is a multiple of ", o.arg);
+  if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
+  i64 padded = (a.size + o.arg - 1) / o.arg * o.arg;
+  Kernel n = k;
+  for (UOp r : a.ranges) {
+    for (UOp u : toposort(n.ast))
+      if (u.is(Op::Fold) && std::find(u.src().begin(), u.src().end(), r) != u.src().end()) return R::no("a FOLD runs over axis ", o.target);
+    UOp wide = range(idx(padded), r.arg<RangeArg>());
+    std::pair<UOp, UOp> s{r, wide};
+    n.ast = substitute(n.ast, std::span(&s, 1));
+    n.ast = gate_loads(n.ast, wide, lt(wide, idx(a.size)));
+  }
+  n.ast = simplify(n.ast);
+  n.opts.push_back(o);
+  return n;
+}
+
+R peel(const Kernel& k, const Opt& o) {
+  Found f = find_axis(k, o);
+  if (!f.why.empty()) return R::no(f.why);
+  const Axis& a = f.axis;
+  if (!a.output || a.reduce || a.ranges.size() != 1) return R::no("PEEL is for an output axis of one loop");
+  if (o.arg < 2 || a.size % o.arg == 0 || a.size < o.arg) return R::no("axis ", o.target, " of size ", a.size, " leaves no remainder of ", o.arg);
+  if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
+  UOp r = a.ranges[0];
+  i64 rest = a.size % o.arg, main = a.size - rest;
+  // The copies have axis ids of their own: the remainder is axis `arg2` if it is named, else 100 + id.
+  std::vector<UOp> stores;
+  Kernel n = k;
+  for (int copy = 0; copy < 2; copy++) {
+    for (UOp s : k.ast.src()) {
+      if (std::find(s.src().begin(), s.src().end(), r) == s.src().end()) {
+        if (!copy) stores.push_back(s);
+        continue;
+      }
+      // Reduces and inner loops of the second copy are loops of their own.
+      RangeArg ra = r.arg<RangeArg>();
+      std::map<u32, Split> map;
+      if (copy) {
+        bool inner = false;
+        std::vector<UOp> outer;
+        for (UOp x : ranges_of(s)) {
+          if (x == r) inner = true;
+          if (!inner) outer.push_back(x);
+        }
+        for (UOp u : toposort(s))
+          if (u.is(Op::Range) && u != r && std::find(outer.begin(), outer.end(), u) == outer.end()) {
+            RangeArg x = u.arg<RangeArg>();
+            x.phase += 100;
+            UOp fresh = range(u.src(0), x);
+            map[u.id()] = {fresh, {fresh}};
+          }
+        ra.id += 100;
+        UOp tail = range(idx(rest), ra);
+        map[r.id()] = {tail + idx(main), {tail}};
+        if (rest == 1) map[r.id()] = {idx(main), {}};
+      } else {
+        UOp head = range(idx(main), ra);
+        map[r.id()] = {head, {head}};
+      }
+      stores.push_back(replace_ranges(s, map));
+    }
+  }
+  n.ast = simplify(node(Op::Sink, Kind::Void, std::span<const UOp>(stores)));
+  n.opts.push_back(o);
+  return n;
+}
+
+// Padding of a packed constant is zero and may be read: LOADs of the slot lose gates that only keep a coordinate below its dim.
+UOp drop_padding_gates(UOp ast, i64 slot, const std::vector<i64>& dims) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(to[s]);
+    if (u.is(Op::Load) && u.nsrc() == 3 && u.src(0).src(0).is(Op::Param) && u.src(0).src(0).arg_int() == slot && u.src(2).is_const(0)) {
+      std::vector<UOp> clauses{u.src(1)};
+      bool all = true;
+      for (size_t i = 0; i < clauses.size(); i++) {
+        UOp c = clauses[i];
+        if (c.is(Op::And)) {
+          clauses.push_back(c.src(0)), clauses.push_back(c.src(1));
+          continue;
+        }
+        bool padding = false;
+        for (size_t a = 0; a < dims.size(); a++) padding |= simplify(lt(u.src(0).src(a + 1), idx(dims[a]))) == c;
+        all &= padding;
+      }
+      if (all) {
+        to[u] = node(Op::Load, u.dtype(), {src[0]});
+        continue;
+      }
+    }
+    to[u] = std::equal(src.begin(), src.end(), u.src().begin(), u.src().end()) ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+// The order in which the loops read the slot: each axis' coordinate must be a sum of whole digits.
+R pack(const Kernel& k, const Opt& o) {
+  if (o.target < 0 || o.target >= i64(k.slots.size()) || !k.slots[size_t(o.target)].constant) return R::no("slot ", o.target, " is no constant");
+  const Slot& slot = k.slots[size_t(o.target)];
+  std::vector<UOp> loads, order;
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Index) && u.src(0).is(Op::Param) && u.src(0).arg_int() == o.target) loads.push_back(u);
+  if (loads.empty()) return R::no("slot ", o.target, " is not read");
+  // Loops from the outermost to the innermost, then what is in registers, then lanes.
+  UOp main = loads[0];
+  auto add = [&](UOp u) {
+    for (UOp r : ranges_of(u))
+      if (std::find(order.begin(), order.end(), r) == order.end()) order.push_back(r);
+  };
+  std::vector<UOp> topo = toposort(k.ast);
+  Memo<u8> sees;
+  for (UOp u : topo) {
+    u8 s = u == main;
+    for (UOp x : u.src()) s |= sees[x];
+    sees[u] = s;
+  }
+  for (UOp s : k.ast.src())
+    if (sees[s]) {
+      add(s);
+      break;
+    }
+  for (size_t i = topo.size(); i-- > 0;)
+    if (sees[topo[i]] && topo[i].in(Op::Reduce | Op::Fold)) add(topo[i]);
+  auto rank_of = [&](UOp r) {
+    AxisKind kd = r.arg<RangeArg>().kind;
+    return kd == AxisKind::Vector ? 3 : kd == AxisKind::Upcast ? 2 : kd == AxisKind::Unroll ? 1 : 0;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](UOp a, UOp b) { return rank_of(a) < rank_of(b); });
+  struct Digit {
+    i64 axis, weight, size;
+    size_t at;
+  };
+  std::vector<Digit> digits;
+  for (size_t axis = 0; axis < slot.dims.size(); axis++) {
+    UOp c = main.src(axis + 1);
+    std::vector<Digit> mine;
+    std::vector<UOp> terms{c};
+    for (size_t i = 0; i < terms.size(); i++)
+      if (terms[i].is(Op::Add)) {
+        UOp t = terms[i];
+        terms[i--] = t.src(0);
+        terms.push_back(t.src(1));
+      }
+    for (UOp t : terms) {
+      i64 w = 1;
+      if (t.is(Op::Mul) && t.src(1).is_const()) w = t.src(1).as_int(), t = t.src(0);
+      if (t.is_const(0)) continue;
+      if (t.is_const()) return R::no("slot ", o.target, " is read at an offset");
+      size_t at = size_t(std::find(order.begin(), order.end(), t) - order.begin());
+      if (!t.is(Op::Range) || at == order.size() || !t.src(0).is_const()) return R::no("axis ", axis, " of slot ", o.target, " is not read loop by loop");
+      mine.push_back({i64(axis), w, t.src(0).as_int(), at});
+    }
+    std::sort(mine.begin(), mine.end(), [](const Digit& a, const Digit& b) { return a.weight < b.weight; });
+    i64 expect = 1;
+    for (const Digit& d : mine) {
+      if (d.weight != expect) return R::no("axis ", axis, " of slot ", o.target, " is read in overlapping pieces");
+      expect *= d.size;
+    }
+    if (expect < slot.dims[axis]) return R::no("axis ", axis, " of slot ", o.target, " is not read whole");
+    digits.insert(digits.end(), mine.begin(), mine.end());
+  }
+  std::stable_sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.at < b.at; });
+  Kernel n = k;
+  n.slots[size_t(o.target)].layout.pieces.clear();
+  for (const Digit& d : digits) n.slots[size_t(o.target)].layout.pieces.push_back({d.axis, d.size});
+  n.ast = drop_padding_gates(k.ast, o.target, slot.dims);
+  n.opts.push_back(o);
+  return n;
+}
+
+}  // namespace
+
+Result<Kernel> Kernel::with(const Opt& o) const {
+  switch (o.kind) {
+    case OptKind::Upcast: return split(*this, o, AxisKind::Upcast);
+    case OptKind::Vector: {
+      for (UOp u : toposort(ast)) {
+        if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector && u.arg<RangeArg>().id != o.target)
+          return R::no("axis ", u.arg<RangeArg>().id, " has the lanes");
+        if (u.in(Op::Param | Op::Load) && bits(u.dtype()) < 8) return R::no("elements under 8 bits have no lanes");
+      }
+      if (o.arg < 2 || o.arg > 64) return R::no("VECTOR of ", o.arg);
+      return split(*this, o, AxisKind::Vector);
+    }
+    case OptKind::Unroll: return split(*this, o, AxisKind::Unroll);
+    case OptKind::Thread: return thread(*this, o);
+    case OptKind::Swap: return swap(*this, o);
+    case OptKind::PadTo: return padto(*this, o);
+    case OptKind::Tile: return tile(*this, o);
+    case OptKind::Pack: return pack(*this, o);
+    case OptKind::Peel: return peel(*this, o);
+    case OptKind::Keep: return R::no("KEEP is not built yet");
+  }
+  return R::no("unknown Opt");
+}
+
+}  // namespace tg

@@ -1,0 +1,121 @@
+#include "schedule/build.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "rules/symbolic.h"
+#include "schedule/index.h"
+
+namespace tg {
+
+Shape reduced_index(const Ints& axes, const Shape& index, const std::vector<UOp>& ranges) {
+  Shape r;
+  size_t kept = 0, red = 0;
+  for (size_t i = 0; i < axes.size() + index.size(); i++) {
+    bool reduced = std::binary_search(axes.begin(), axes.end(), i64(i));
+    r.push_back(reduced ? ranges[red++] : index[kept++]);
+  }
+  return r;
+}
+
+UOp build_index(UOp u, const Shape& index) {
+  Builder b({}, nullptr, nullptr, [](UOp n, const Shape&, UOp, UOp) -> UOp {
+    TG_CHECK(false, "index arithmetic reads a buffer: ", n.str());
+    return {};
+  });
+  return simplify(cast(b.value(u, index), Kind::Index));
+}
+
+UOp Builder::value(UOp u, const Shape& index, UOp gate) {
+  if (u.is(Op::Const) || u.is(Op::Var) || u.is(Op::Placeholder)) return u;
+  if (u.in(Op::Param | Op::Constant) || (realized_ && realized_->stored[u])) return load_(u, index, gate, konst(u.dtype(), 0));
+  return compute(u, index, gate);
+}
+
+UOp Builder::compute(UOp u, const Shape& index, UOp gate) {
+  Key key{u.id(), gate ? gate.id() + 1 : 0, {}};
+  for (UOp i : index) key.index.push_back(i.id());
+  if (auto it = memo_.find(key); it != memo_.end()) return it->second;
+  UOp r;
+  switch (u.op()) {
+    case Op::Param:
+    case Op::Constant: r = load_(u, index, gate, konst(u.dtype(), 0)); break;
+    case Op::Const: r = u; break;
+    case Op::Iota: r = cast(index[0], u.dtype()); break;
+    case Op::Contiguous: r = value(u.src(0), index, gate); break;
+    case Op::Concat: {
+      // Only where it is computed in place of being stored: a chain of selections.
+      size_t axis = size_t(u.arg_int());
+      UOp begin = idx(0), end;
+      for (UOp s : u.src()) {
+        end = begin + shape(s)[axis];
+        Shape at = index;
+        at[axis] = simplify(index[axis] - begin);
+        UOp in = simplify(le(begin, index[axis]) & lt(index[axis], end));
+        UOp v = value(s, at, gate ? gate & in : in);
+        r = r ? where(in, v, r) : v;
+        begin = end;
+      }
+      break;
+    }
+    case Op::Pad: {
+      UOp valid;
+      Shape at = source_index(u, index, &valid);
+      UOp g = !valid ? gate : gate ? simplify(gate & valid) : valid, x = u.src(0);
+      if (valid && valid.is_const(0)) {
+        r = u.src(3);
+        break;
+      }
+      if (valid && (x.in(Op::Param | Op::Constant) || realized_->stored[x])) {
+        r = load_(x, at, g, u.src(3));
+        break;
+      }
+      UOp v = value(x, at, g);
+      r = valid ? where(valid, v, u.src(3)) : v;
+      break;
+    }
+    case Op::Gather: {
+      Shape at;
+      for (size_t i = 1; i < u.nsrc(); i++) at.push_back(simplify(cast(value(u.src(i), index, gate), Kind::Index)));
+      r = value(u.src(0), at, gate);
+      break;
+    }
+    case Op::Reduce: {
+      ReduceArg a = u.arg<ReduceArg>();
+      const std::vector<UOp>& rs = ranges_->reduce_ranges(root_, u, index);
+      UOp v = value(u.src(0), reduced_index(a.axes, index, rs), gate);
+      std::vector<UOp> src{v};
+      for (UOp x : rs)
+        if (x.is(Op::Range)) src.push_back(x);
+      r = src.size() == 1 ? v : node(Op::Reduce, u.dtype(), std::span<const UOp>(src), ReduceArg{a.kind, {}}.ints());
+      break;
+    }
+    case Op::Fold: {
+      FoldArg a = u.arg<FoldArg>();
+      const std::vector<UOp>& rs = ranges_->reduce_ranges(root_, u, index);
+      Shape at = reduced_index(a.axes, index, rs);
+      std::vector<UOp> src;
+      for (i64 i = 0; i < a.inputs; i++) src.push_back(value(u.src(i), at, gate));
+      for (i64 i = a.inputs; i < a.inputs + 3 * a.states; i++) src.push_back(u.src(i));
+      for (UOp x : rs)
+        if (x.is(Op::Range)) src.push_back(x);
+      r = node(Op::Fold, Kind::Void, std::span<const UOp>(src), FoldArg{a.inputs, a.states, {}}.ints());
+      break;
+    }
+    case Op::Get: r = node(Op::Get, u.dtype(), {compute(u.src(0), index, gate)}, u.arg_int()); break;
+    default:
+      if (is_movement(u.op())) {
+        UOp valid;
+        r = value(u.src(0), source_index(u, index, &valid), gate);
+        break;
+      }
+      TG_CHECK(is_elementwise(u.op()), "no kernel form of ", info(u.op()).name);
+      std::vector<UOp> src;
+      for (UOp s : u.src()) src.push_back(value(s, shape(s).empty() ? Shape{} : index, gate));
+      r = u.is(Op::Bitcast) ? node(Op::Bitcast, u.dtype(), {src[0]}) : with_src(u, src);
+  }
+  memo_[key] = r;
+  return r;
+}
+
+}  // namespace tg

@@ -1,0 +1,54 @@
+#include "schedule/cone.h"
+
+#include <algorithm>
+
+namespace tg {
+namespace {
+constexpr int kMany = 1000;
+i64 count(UOp u) {
+  UOp n = elems(shape(u));
+  return n.is_const() ? n.as_int() : i64(1) << 40;
+}
+}  // namespace
+
+Memo<Cone> cones(UOp sink) {
+  Memo<Cone> memo;
+  std::vector<UOp> order = toposort(sink);
+  Memo<int> users;
+  for (UOp u : order)
+    for (UOp s : u.src()) users[s]++;
+  for (UOp u : order) {
+    Cone& c = memo[u];
+    c = Cone{};
+    if (u.in(Op::Param | Op::Constant)) {
+      c.loads = c.leaf = true, c.buffers = count(u) > 1, c.volume = count(u);
+      continue;
+    }
+    if (u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Iota | Op::Placeholder)) continue;
+    for (UOp s : u.src()) {
+      if (s.in(Op::Stack | Op::Const | Op::Placeholder)) continue;
+      Cone t = memo[s];
+      // A value that will be stored anyway counts as a buffer.
+      if (s.in(kOwnKernel) || (t.heavy && users[s] >= 2)) {
+        t = Cone{};
+        t.loads = t.leaf = true, t.buffers = 1, t.volume = count(s);
+      }
+      c.heavy |= t.heavy, c.reduces |= t.reduces, c.costly |= t.costly, c.loads |= t.loads;
+      c.ops = std::min(c.ops + t.ops, kMany), c.buffers = std::min(c.buffers + t.buffers, kMany);
+      c.volume = std::max(c.volume, t.volume);
+      c.leaf |= t.leaf;
+    }
+    if (!is_movement(u.op()) || u.is(Op::Concat)) c.leaf = false;
+    if (is_alu(u.op())) c.ops++;
+    if (u.in(kTranscendental)) c.costly = true;
+    if (u.in(Op::Reduce | Op::Fold)) {
+      c.reduces = true;
+      i64 in = count(u.src(0));
+      if (double(in) > 1.5 * double(std::max<i64>(c.volume, 1))) c.heavy = true, c.volume = count(u.is(Op::Fold) ? u.src(0) : u);
+    }
+    if (u.is(Op::Gather)) c.ops++;
+  }
+  return memo;
+}
+
+}  // namespace tg

@@ -1,0 +1,158 @@
+// Chooses how each scratch buffer lies in memory: a permutation of its axes, so that the loop which runs in vector lanes reads and writes
+// neighbours. Contractions vote first (output channels and the reduced channels innermost: channels-last), all else follows its inputs.
+#include <algorithm>
+#include <optional>
+
+#include "schedule/realize.h"
+#include "schedule/schedule.h"
+
+namespace tg {
+namespace {
+
+struct Read {
+  u32 buffer;
+  std::vector<UOp> coords;
+};
+
+std::optional<Read> read_of(const Call& c, UOp load) {
+  UOp ix = load.src(0), p = ix.src(0);
+  if (!p.is(Op::Param)) return {};
+  return Read{c.buffers[size_t(p.arg_int())], {ix.src().begin() + 1, ix.src().end()}};
+}
+
+bool uses(UOp expr, UOp r) {
+  for (UOp u : toposort(expr))
+    if (u == r) return true;
+  return false;
+}
+
+// The axis whose coordinate moves with r by the smallest step; -1 if none.
+int axis_of(const std::vector<UOp>& coords, UOp r) {
+  for (size_t i = coords.size(); i-- > 0;)
+    if (coords[i] == r) return int(i);
+  for (size_t i = coords.size(); i-- > 0;)
+    if (uses(coords[i], r)) return int(i);
+  return -1;
+}
+
+std::vector<i64> innermost(size_t rank, int axis) {
+  std::vector<i64> o;
+  for (size_t i = 0; i < rank; i++)
+    if (int(i) != axis) o.push_back(i64(i));
+  o.push_back(axis);
+  return o;
+}
+
+struct Vote {
+  int weight = 0;
+  std::vector<i64> order;
+};
+
+class Chooser {
+ public:
+  explicit Chooser(Schedule& s) : s_(s), votes_(s.buffers.size()) {}
+
+  void run() {
+    for (const Call& c : s_.calls) vote(c);
+    for (size_t b = 0; b < s_.buffers.size(); b++)
+      if (votes_[b].weight) set(u32(b), votes_[b].order);
+    for (const Call& c : s_.calls) follow(c);
+  }
+
+ private:
+  void add(u32 b, int weight, int axis) {
+    Buffer& buf = s_.buffers[b];
+    if (buf.kind != Buffer::Scratch || axis < 0 || buf.dims.size() < 2) return;
+    if (weight > votes_[b].weight) votes_[b] = {weight, innermost(buf.dims.size(), axis)};
+  }
+  void set(u32 b, const std::vector<i64>& order) {
+    Buffer& buf = s_.buffers[b];
+    buf.layout = Layout::permuted(buf.dims, order);
+  }
+
+  void vote(const Call& c) {
+    if (!c.ordered.empty()) return;
+    UOp st = c.ast.src(0);
+    u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
+    std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
+    for (UOp u : toposort(c.ast)) {
+      if (!u.is(Op::Reduce)) continue;
+      UOp body = u.src(0);
+      while (body.is(Op::Cast)) body = body.src(0);
+      if (!body.is(Op::Mul) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
+      std::optional<Read> side[2];
+      for (int i = 0; i < 2; i++)
+        for (UOp x : toposort(body.src(size_t(i))))
+          if (x.is(Op::Load) && !side[i]) side[i] = read_of(c, x);
+      if (!side[0] || !side[1]) continue;
+      // Operand b holds the output loop that will run in lanes.
+      int b = s_.buffers[side[0]->buffer].kind == Buffer::Constant ? 0 : 1;
+      UOp lanes;
+      i64 best = 0;
+      for (size_t i = 0; i < oc.size(); i++) {
+        for (UOp r : ranges_in(std::span(&oc[i], 1))) {
+          bool in_a = axis_of(side[1 - b]->coords, r) >= 0, in_b = axis_of(side[b]->coords, r) >= 0;
+          if (!in_b) continue;
+          // Only in b, or (depthwise) in both: the latter when nothing else is left.
+          i64 n = r.src(0).is_const() ? r.src(0).as_int() : 1;
+          i64 score = (in_a ? 1 : 1 << 20) + std::min<i64>(n, 1 << 16);
+          bool both_free = s_.buffers[side[b]->buffer].kind != Buffer::Constant;
+          if (both_free) score = (in_a ? 0 : 1 << 20) + i64(i);  // the last such output axis
+          if (score > best) best = score, lanes = r;
+        }
+      }
+      if (!lanes) continue;
+      add(out, 2, axis_of(oc, lanes));
+      add(side[b]->buffer, 4, axis_of(side[b]->coords, lanes));
+      if (int a = axis_of(side[1 - b]->coords, lanes); a >= 0) add(side[1 - b]->buffer, 4, a);
+      else if (u.nsrc() > 1) add(side[1 - b]->buffer, 3, axis_of(side[1 - b]->coords, u.src(1)));
+    }
+  }
+
+  // No contraction touches the output: it lies as its largest input of the same kind does.
+  void follow(const Call& c) {
+    for (UOp st : c.ast.src()) {
+      if (!st.is(Op::Store) || !st.src(0).src(0).is(Op::Param)) continue;
+      u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
+      Buffer& ob = s_.buffers[out];
+      if (ob.kind != Buffer::Scratch || votes_[out].weight || ob.dims.size() < 2) continue;
+      std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
+      i64 best = 0;
+      std::vector<i64> order;
+      for (UOp u : toposort(st)) {
+        if (!u.is(Op::Load)) continue;
+        std::optional<Read> r = read_of(c, u);
+        if (!r) continue;
+        const Buffer& in = s_.buffers[r->buffer];
+        if (in.kind == Buffer::Constant || in.layout.elems() <= best) continue;
+        std::vector<i64> o;
+        for (const LayoutPiece& p : in.layout.pieces)
+          for (UOp x : ranges_in(std::span(&r->coords[size_t(p.axis)], 1))) {
+            int a = axis_of(oc, x);
+            if (a >= 0 && std::find(o.begin(), o.end(), a) == o.end()) o.push_back(a);
+          }
+        bool all = true;
+        for (size_t a = 0; a < oc.size(); a++) {
+          bool known = std::find(o.begin(), o.end(), i64(a)) != o.end();
+          if (ob.dims[a] == 1 && !known) o.insert(o.begin(), i64(a));
+          else all &= known;
+        }
+        if (!all) continue;
+        best = in.layout.elems(), order = o;
+      }
+      if (!order.empty()) {
+        votes_[out] = {1, order};
+        set(out, order);
+      }
+    }
+  }
+
+  Schedule& s_;
+  std::vector<Vote> votes_;
+};
+
+}  // namespace
+
+void choose_layouts(Schedule& s, const Graph&) { Chooser(s).run(); }
+
+}  // namespace tg

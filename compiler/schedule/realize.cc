@@ -1,0 +1,266 @@
+#include "schedule/realize.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/build.h"
+#include "schedule/index.h"
+
+namespace tg {
+
+std::vector<UOp> RangeMaker::output_ranges(UOp root) {
+  auto [it, fresh] = outputs_.try_emplace(root.id());
+  if (fresh)
+    for (UOp d : shape(root)) it->second.push_back(d.is_const(1) ? idx(0) : range(d, {next_axis_[root.id()]++, 0, 0, AxisKind::Loop}));
+  return it->second;
+}
+
+const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Shape& index) {
+  Key key{root.id(), reduce.id(), {}};
+  for (UOp i : index) key.index.push_back(i.id());
+  auto [it, fresh] = reduces_.try_emplace(key);
+  if (!fresh) return it->second;
+  const Shape& in = shape(reduce.src(0));
+  Ints axes = reduce.is(Op::Reduce) ? reduce.arg<ReduceArg>().axes : reduce.arg<FoldArg>().axes;
+  // The kernel's own loops that this reduce does not see: the row, if they match its axes one by one.
+  std::vector<UOp> used = ranges_in(index), row;
+  for (UOp r : output_ranges(root))
+    if (r.is(Op::Range) && std::find(used.begin(), used.end(), r) == used.end()) row.push_back(r);
+  std::vector<UOp> sizes;
+  for (i64 a : axes)
+    if (!in[a].is_const(1)) sizes.push_back(in[a]);
+  bool same = row.size() == sizes.size();
+  for (size_t i = 0; same && i < row.size(); i++) same = row[i].src(0) == sizes[i];
+  i64 phase = ++next_phase_[root.id()];
+  size_t k = 0;
+  for (i64 a : axes) {
+    if (in[a].is_const(1)) {
+      it->second.push_back(idx(0));
+      continue;
+    }
+    i64 id = same ? row[k].arg<RangeArg>().id : next_axis_[root.id()]++;
+    k++;
+    it->second.push_back(range(in[a], {id, 0, phase, AxisKind::Reduce}));
+  }
+  return it->second;
+}
+
+std::vector<UOp> ranges_in(std::span<const UOp> exprs) {
+  std::vector<UOp> out;
+  for (UOp u : toposort(exprs))
+    if (u.is(Op::Range)) out.push_back(u);
+  return out;
+}
+
+namespace {
+
+constexpr size_t kMaxAccesses = 6, kMaxRegionNodes = 400;
+
+class Realizer {
+ public:
+  Realizer(UOp sink, RangeMaker& ranges) : ranges_(ranges), cone_(cones(sink)), order_(toposort(sink)) {
+    acc_[sink];  // the highest id: references into the memo stay valid from here
+    for (UOp o : sink.src())
+      if (!o.in(Op::Param | Op::Constant | Op::Const)) forced_[o] = 1;
+    for (UOp u : order_) {
+      if (u.in(kOwnKernel)) forced_[u] = 1;
+      if (u.in(kOwnKernel) && !u.is(Op::Contiguous))
+        for (UOp s : u.src())
+          if (u.is(Op::Concat) && !cone_[s].leaf) forced_[s] = 1;
+    }
+  }
+
+  Realized run() {
+    for (size_t i = order_.size(); i-- > 0;) visit(order_[i]);
+    Realized r;
+    for (UOp u : order_)
+      if (stored_[u]) r.stored[u] = 1, r.roots.push_back(u);
+    return r;
+  }
+
+ private:
+  bool is_value(UOp u) { return !u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Placeholder | Op::Range); }
+
+  void visit(UOp u) {
+    if (!is_value(u) || u.in(Op::Param | Op::Constant | Op::Iota)) return;
+    std::vector<Access>& acc = acc_[u];
+    if (!forced_[u] && acc.empty()) return;  // dead, or inside index arithmetic that is built where it is used
+    if (forced_[u] || must_store(u, acc)) {
+      stored_[u] = 1;
+      std::vector<UOp> out = ranges_.output_ranges(u);
+      std::vector<UOp> open;
+      for (UOp r : out)
+        if (r.is(Op::Range)) open.push_back(r);
+      acc = {Access{u, Shape(out.begin(), out.end()), open, false}};
+    }
+    for (size_t i = 0; i < acc.size(); i++) {
+      region_nodes_[acc[i].root]++;
+      pass_down(u, acc[i]);
+    }
+    acc.clear();
+    acc.shrink_to_fit();
+  }
+
+  void add(UOp s, Access a) {
+    if (!is_value(s) || s.in(Op::Param | Op::Constant | Op::Iota) || forced_[s]) return;
+    // Only the first accesses are kept in full; more than kMaxAccesses of them store the value.
+    std::vector<Access>& v = acc_[s];
+    for (const Access& b : v)
+      if (b.root == a.root && b.index == a.index) return;
+    if (v.size() <= kMaxAccesses) v.push_back(std::move(a));
+  }
+
+  void pass_down(UOp u, const Access& a) {
+    switch (u.op()) {
+      case Op::Concat:
+      case Op::Sort:
+      case Op::Scan: {
+        // Own kernels: what they read is computed at their own coordinates.
+        for (UOp s : u.src()) {
+          if (u.is(Op::Concat)) continue;
+          add(s, a);
+        }
+        return;
+      }
+      case Op::Scatter:
+        add(u.src(0), a);
+        for (size_t i = 1; i < u.nsrc(); i++) {
+          Shape ix;
+          std::vector<UOp> open;
+          i64 id = 1000;
+          for (UOp d : shape(u.src(1))) {
+            ix.push_back(d.is_const(1) ? idx(0) : range(d, {id++, 0, 0, AxisKind::Loop}));
+            if (ix.back().is(Op::Range)) open.push_back(ix.back());
+          }
+          add(u.src(i), {a.root, ix, open, false});
+        }
+        return;
+      case Op::Gather: {
+        bool pure = true;
+        for (size_t i = 1; i < u.nsrc(); i++) {
+          pure &= !cone_[u.src(i)].loads;
+          add(u.src(i), a);
+        }
+        UOp x = u.src(0);
+        if (cone_[x].leaf) return;
+        if (pure && !cone_[x].reduces) {
+          Access b = a;
+          b.index.clear();
+          for (size_t i = 1; i < u.nsrc(); i++) b.index.push_back(build_index(u.src(i), a.index));
+          add(x, b);
+        } else {
+          forced_[x] = 1;
+        }
+        return;
+      }
+      case Op::Reduce:
+      case Op::Fold: {
+        const std::vector<UOp>& rs = ranges_.reduce_ranges(a.root, u, a.index);
+        Ints axes = u.is(Op::Reduce) ? u.arg<ReduceArg>().axes : u.arg<FoldArg>().axes;
+        size_t inputs = u.is(Op::Reduce) ? 1 : size_t(u.arg<FoldArg>().inputs);
+        Access b = a;
+        b.index = reduced_index(axes, a.index, rs);
+        b.open = ranges_in(a.index);
+        for (UOp r : rs)
+          if (r.is(Op::Range)) b.open.push_back(r);
+        b.in_reduce = true;
+        for (size_t i = 0; i < inputs; i++) add(u.src(i), b);
+        return;
+      }
+      default:
+        if (is_movement(u.op())) {
+          Access b = a;
+          UOp valid;
+          b.index = source_index(u, a.index, &valid);
+          add(u.src(0), b);
+          return;
+        }
+        for (UOp s : u.src()) {
+          if (shape(s).empty() && !shape(u).empty()) add(s, {a.root, {}, a.open, a.in_reduce});
+          else add(s, a);
+        }
+    }
+  }
+
+  static bool repeated(const Access& a) {
+    std::vector<UOp> used = ranges_in(a.index);
+    for (UOp r : a.open)
+      if (!r.src(0).is_const(1) && std::find(used.begin(), used.end(), r) == used.end()) return true;
+    return false;
+  }
+
+  bool must_store(UOp u, const std::vector<Access>& acc) {
+    const Cone& c = cone_[u];
+    if (is_movement(u.op()) && !u.is(Op::Concat)) return false;
+    if (u.is(Op::Get)) return false;
+    if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
+    bool several = false;
+    for (const Access& a : acc) several |= a.root != acc[0].root;
+    if (acc.size() > kMaxAccesses) return true;
+    if (region_nodes_[acc[0].root] > kMaxRegionNodes && c.ops > 0) return true;
+    if (u.in(Op::Reduce | Op::Fold)) {
+      if (several) return true;
+      for (const Access& a : acc)
+        if (!reduce_fits(u, a)) return true;
+      return c.heavy && acc.size() > 1;
+    }
+    if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
+    for (const Access& a : acc) {
+      if (c.heavy && (acc.size() > 1 || a.in_reduce)) return true;
+      if (!repeated(a)) continue;
+      if (a.in_reduce && (c.ops > 0 || c.costly)) return true;      // arithmetic again for every row or column of a contraction
+      if (c.costly && !row_value(u, a)) return true;
+    }
+    return false;
+  }
+
+  // A value per row under loops over the row: it is computed once, before them.
+  bool row_value(UOp u, const Access& a) { return cone_[u].reduces && !a.in_reduce && plain(a); }
+  static bool plain(const Access& a) {
+    for (UOp i : a.index)
+      if (!i.is(Op::Range) && !i.is_const()) return false;
+    return true;
+  }
+
+  // May the loop of this reduce stand inside the reader's kernel?
+  bool reduce_fits(UOp u, const Access& a) {
+    std::vector<UOp> used = ranges_in(a.index), out = ranges_.output_ranges(a.root);
+    for (UOp r : used)
+      if (is_reduce(r.arg<RangeArg>().kind)) return false;  // a reduce in a reduce's loop: parallelism would collapse
+    i64 row = 1;
+    bool all = true;
+    for (UOp r : out) {
+      if (!r.is(Op::Range) || std::find(used.begin(), used.end(), r) != used.end()) continue;
+      all = false;
+      if (!r.src(0).is_const()) return false;
+      row *= r.src(0).as_int();
+    }
+    if (all) {
+      // Once an element of the root; an upsampled or padded reduce would run more often than it has elements.
+      UOp n = elems(shape(a.root)), m = elems(shape(u));
+      return n == m || (n.is_const() && m.is_const() && n.as_int() <= m.as_int());
+    }
+    if (!plain(a) || cone_[u].heavy) return false;
+    const Shape& in = shape(u.src(0));
+    Ints axes = u.is(Op::Reduce) ? u.arg<ReduceArg>().axes : u.arg<FoldArg>().axes;
+    i64 reduced = 1;
+    for (i64 x : axes) {
+      if (!in[x].is_const()) return false;
+      reduced *= in[x].as_int();
+    }
+    return reduced == row;
+  }
+
+  RangeMaker& ranges_;
+  Memo<Cone> cone_;
+  std::vector<UOp> order_;
+  Memo<std::vector<Access>> acc_;
+  Memo<u8> forced_, stored_;
+  Memo<u32> region_nodes_;
+};
+
+}  // namespace
+
+Realized realize(UOp sink, RangeMaker& ranges) { return Realizer(sink, ranges).run(); }
+
+}  // namespace tg

@@ -1,0 +1,47 @@
+// Which values get buffers. A value with one reader is computed where it is read, unless a reduce, a transcendental or arithmetic inside a
+// contraction would then run more often than once an element; a value with several readers is stored if computing it again costs more.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "schedule/cone.h"
+
+namespace tg {
+
+// A place where a node is read while the kernel of `root` runs.
+struct Access {
+  UOp root;
+  Shape index;
+  std::vector<UOp> open;  // the RANGEs of the loops around it
+  bool in_reduce = false;
+};
+
+// The ranges that a REDUCE (or FOLD) inside a kernel runs over, one a reduced axis. Those of a reduce over the same row as the kernel's own
+// inner dims share axis ids with them.
+class RangeMaker {
+ public:
+  // Loops over the dims of a root.
+  std::vector<UOp> output_ranges(UOp root);
+  const std::vector<UOp>& reduce_ranges(UOp root, UOp reduce, const Shape& index);
+
+ private:
+  struct Key {
+    u32 root, reduce;
+    std::vector<u32> index;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<u32, std::vector<UOp>> outputs_;
+  std::map<u32, i64> next_axis_, next_phase_;
+  std::map<Key, std::vector<UOp>> reduces_;
+};
+
+// RANGEs on which any of the expressions depends.
+std::vector<UOp> ranges_in(std::span<const UOp> exprs);
+
+struct Realized {
+  Memo<u8> stored;              // by node: 1 if it has a buffer
+  std::vector<UOp> roots;       // the stored nodes, sources first
+};
+Realized realize(UOp sink, RangeMaker& ranges);
+
+}  // namespace tg

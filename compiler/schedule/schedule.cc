@@ -1,0 +1,421 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/eval.h"
+#include "rules/symbolic.h"
+#include "schedule/build.h"
+
+namespace tg {
+namespace {
+
+// Where a stored value lies: a buffer, or a box of one (a branch of a CONCAT).
+struct Place {
+  u32 buffer = 0;
+  Shape begin;  // empty: at the origin
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const Graph& g) : g_(g) { s_.arena = g.arena; }
+
+  Schedule run() {
+    for (size_t i = 0; i < g_.inputs.size(); i++) input_.push_back(add_buffer(Buffer::Input, u32(i), g_.inputs[i].dtype, int_dims(g_.inputs[i].dims)));
+    realized_ = realize(g_.sink, ranges_);
+    place_outputs();
+    // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
+    for (size_t i = realized_.roots.size(); i-- > 0;) place(realized_.roots[i]);
+    for (UOp u : realized_.roots) emit(u);
+    for (size_t i = 0; i < g_.outputs.size(); i++) copy_output(u32(i));
+    return std::move(s_);
+  }
+
+ private:
+  static std::vector<i64> int_dims(const Shape& s) {
+    std::vector<i64> r;
+    for (UOp d : s) {
+      if (!d.is_const()) fail("dimension ", d.str(), " is free: kernels of free dimensions are not built yet; fix it with --shape");
+      r.push_back(d.as_int());
+    }
+    return r;
+  }
+
+  u32 add_buffer(Buffer::Kind k, u32 index, DType d, std::vector<i64> dims) {
+    Buffer b;
+    b.kind = k, b.index = index, b.dtype = d, b.dims = std::move(dims);
+    b.layout = Layout::row_major(b.dims);
+    b.bytes = byte_size(d.kind, b.layout.elems());
+    s_.buffers.push_back(std::move(b));
+    return u32(s_.buffers.size() - 1);
+  }
+
+  void place_outputs() {
+    for (size_t i = 0; i < g_.outputs.size(); i++) {
+      UOp u = g_.sink.src(i);
+      output_.push_back(add_buffer(Buffer::Output, u32(i), g_.outputs[i].dtype, int_dims(g_.outputs[i].dims)));
+      if (realized_.stored[u] && !placed_[u]) {
+        places_[u] = {output_.back(), {}};
+        placed_[u] = 1;
+      }
+    }
+  }
+
+  void place(UOp u) {
+    if (!placed_[u]) {
+      places_[u] = {add_buffer(Buffer::Scratch, 0, u.dtype(), int_dims(shape(u))), {}};
+      placed_[u] = 1;
+    }
+    if (!u.is(Op::Concat)) return;
+    size_t axis = size_t(u.arg_int());
+    UOp begin = idx(0);
+    for (UOp s : u.src()) {
+      Place p = places_[u];
+      if (p.begin.empty()) p.begin.assign(rank(u), idx(0));
+      p.begin[axis] = p.begin[axis] + begin;
+      // A branch with a home of its own, or in two places at once, is copied.
+      if (realized_.stored[s] && !placed_[s]) {
+        places_[s] = p;
+        placed_[s] = 1;
+      }
+      begin = begin + shape(s)[axis];
+    }
+  }
+
+  // --- one call -------------------------------------------------------------------------------------------------------------------------
+  struct Params {
+    std::vector<u32> buffers;
+    UOp slot(const Schedule& s, u32 buffer) {
+      auto it = std::find(buffers.begin(), buffers.end(), buffer);
+      if (it == buffers.end()) it = buffers.insert(buffers.end(), buffer);
+      return tensor::param(it - buffers.begin(), s.buffers[buffer].dtype, dims(s.buffers[buffer].dims));
+    }
+  };
+
+  u32 constant_buffer(i64 index) {
+    if (constant_.size() <= size_t(index)) constant_.resize(size_t(index) + 1, ~0u);
+    if (constant_[size_t(index)] == ~0u) {
+      const ConstantData& c = g_.constants[size_t(index)];
+      constant_[size_t(index)] = add_buffer(Buffer::Constant, u32(index), c.dtype, c.dims);
+    }
+    return constant_[size_t(index)];
+  }
+
+  Place place_of(UOp u) {
+    if (u.is(Op::Param)) return {input_[size_t(u.arg_int())], {}};
+    if (u.is(Op::Constant)) return {constant_buffer(u.arg_int()), {}};
+    TG_CHECK(placed_[u], "read before it has a place: ", info(u.op()).name);
+    return places_[u];
+  }
+
+  static Shape shifted(const Shape& index, const Shape& begin) {
+    if (begin.empty()) return index;
+    Shape r = index;
+    for (size_t i = 0; i < r.size(); i++) r[i] = simplify(r[i] + begin[i]);
+    return r;
+  }
+
+  UOp index_of(Params& p, const Place& pl, const Shape& index) {
+    std::vector<UOp> src{p.slot(s_, pl.buffer)};
+    for (UOp i : shifted(index, pl.begin)) src.push_back(i);
+    return node(Op::Index, src[0].dtype(), std::span<const UOp>(src));
+  }
+
+  UOp load(Params& p, UOp u, const Shape& index, UOp gate, UOp alternative) {
+    if (u.is(Op::Constant)) {
+      const ConstantData& c = g_.constants[size_t(u.arg_int())];
+      i64 n = 1;
+      for (i64 d : c.dims) n *= d;
+      if (n == 1 && !is_storage(c.dtype.kind)) {
+        UOp v = konst_bits(c.dtype, decode(c.dtype, c.dims, c.bytes).v[0]);
+        return gate && alternative != v ? where(gate, v, alternative) : v;
+      }
+    }
+    UOp at = index_of(p, place_of(u), index);
+    if (gate && !gate.is_const(1)) return node(Op::Load, u.dtype(), {at, gate, alternative});
+    return node(Op::Load, u.dtype(), {at});
+  }
+
+  Builder builder(UOp root, Params& p) {
+    return Builder(root, &ranges_, &realized_, [this, &p](UOp n, const Shape& i, UOp gate, UOp alt) { return load(p, n, i, gate, alt); });
+  }
+
+  UOp store(Params& p, const Place& pl, const Shape& index, UOp value, std::span<const UOp> ranges, UOp gate = {}) {
+    std::vector<UOp> src{index_of(p, pl, index), value};
+    if (gate) src.push_back(gate);
+    for (UOp r : ranges)
+      if (r.is(Op::Range)) src.push_back(r);
+    return node(Op::Store, Kind::Void, std::span<const UOp>(src));
+  }
+
+  void finish(std::vector<UOp> stores, Params& p, u32 outputs, std::string name, std::vector<i64> ordered = {}) {
+    Call c;
+    c.ast = simplify(node(Op::Sink, Kind::Void, std::span<const UOp>(stores)));
+    c.buffers = p.buffers, c.outputs = outputs, c.name = std::move(name), c.ordered = std::move(ordered);
+    s_.calls.push_back(std::move(c));
+  }
+
+  static std::string shape_name(UOp u) {
+    std::string n;
+    for (UOp d : shape(u)) n += "_" + (d.is_const() ? str(d.as_int()) : std::string("n"));
+    return n;
+  }
+  static bool empty(UOp u) {
+    for (UOp d : shape(u))
+      if (d.is_const(0)) return true;
+    return false;
+  }
+
+  // The kind of work, for the kernel's name.
+  std::string work_name(UOp ast) {
+    bool reduce = false, window = false, product = false, transcendental = false, fold = false;
+    int reduces = 0;
+    for (UOp u : toposort(ast)) {
+      if (u.is(Op::Reduce)) {
+        reduce = true, reduces++;
+        UOp b = u.src(0);
+        while (b.is(Op::Cast)) b = b.src(0);
+        if (b.is(Op::Mul) && u.arg<ReduceArg>().kind == ReduceKind::Add) product = true, window |= u.nsrc() > 3;
+      }
+      fold |= u.is(Op::Fold);
+      transcendental |= u.in(kTranscendental);
+    }
+    if (product) return window ? "conv" : "matmul";
+    if (fold) return "fold";
+    if (reduces > 1) return transcendental ? "softmax" : "norm";
+    if (reduce) return "reduce";
+    return "elementwise";
+  }
+
+  void emit_plain(UOp u, UOp from, const Place& to) {
+    if (empty(u)) return;
+    Params p;
+    p.slot(s_, to.buffer);
+    std::vector<UOp> rs = ranges_.output_ranges(u);
+    Shape index(rs.begin(), rs.end());
+    Builder b = builder(u, p);
+    UOp v = from ? b.value(from, index) : b.compute(u, index);
+    UOp st = store(p, to, index, v, rs);
+    finish({st}, p, 1, work_name(st) + shape_name(u));
+  }
+
+  void emit(UOp u) {
+    switch (u.op()) {
+      case Op::Concat: return emit_concat(u);
+      case Op::Scatter: return emit_scatter(u);
+      case Op::Scan: return emit_scan(u);
+      case Op::Sort: return emit_sort(u);
+      default: return emit_plain(u, {}, place_of(u));
+    }
+  }
+
+  void emit_concat(UOp u) {
+    size_t axis = size_t(u.arg_int());
+    UOp begin = idx(0);
+    Place to = place_of(u);
+    if (to.begin.empty()) to.begin.assign(rank(u), idx(0));
+    for (UOp s : u.src()) {
+      Place box = to;
+      box.begin[axis] = box.begin[axis] + begin;
+      begin = begin + shape(s)[axis];
+      if (realized_.stored[s]) {
+        Place own = place_of(s);
+        if (own.buffer == box.buffer && own.begin == box.begin) continue;
+      }
+      emit_plain_copy(s, box);
+    }
+  }
+
+  void emit_plain_copy(UOp s, const Place& to) {
+    if (empty(s)) return;
+    Params p;
+    p.slot(s_, to.buffer);
+    std::vector<UOp> rs = ranges_.output_ranges(s);
+    Shape index(rs.begin(), rs.end());
+    Builder b = builder(s, p);
+    UOp st = store(p, to, index, b.value(s, index), rs);
+    finish({st}, p, 1, "copy" + shape_name(s));
+  }
+
+  void copy_output(u32 i) {
+    UOp u = g_.sink.src(i);
+    if (realized_.stored[u] && places_[u].buffer == output_[i]) return;
+    emit_plain_copy(u, {output_[i], {}});
+  }
+
+  // x is copied, then the updates are stored one after another, in their order.
+  void emit_scatter(UOp u) {
+    Place to = place_of(u);
+    {
+      Params p;
+      p.slot(s_, to.buffer);
+      std::vector<UOp> rs = ranges_.output_ranges(u);
+      Shape index(rs.begin(), rs.end());
+      if (!empty(u)) {
+        UOp st = store(p, to, index, builder(u, p).value(u.src(0), index), rs);
+        finish({st}, p, 1, "copy" + shape_name(u));
+      }
+    }
+    if (empty(u.src(1)) || empty(u)) return;
+    Params p;
+    p.slot(s_, to.buffer);
+    Builder b = builder(u, p);
+    std::vector<UOp> rs;
+    std::vector<i64> ordered;
+    i64 id = 1000;
+    for (UOp d : shape(u.src(1))) {
+      rs.push_back(d.is_const(1) ? idx(0) : range(d, {id++, 0, 0, AxisKind::Loop}));
+      if (rs.back().is(Op::Range)) ordered.push_back(id - 1);
+    }
+    Shape index(rs.begin(), rs.end()), at;
+    for (size_t i = 2; i < u.nsrc(); i++) at.push_back(simplify(cast(b.value(u.src(i), index), Kind::Index)));
+    UOp v = b.value(u.src(1), index);
+    ScatterKind k = ScatterKind(u.arg_int());
+    if (k != ScatterKind::Set) {
+      constexpr Op kOps[] = {Op::Add, Op::Add, Op::Mul, Op::Max, Op::Min};
+      v = alu(kOps[int(k)], {node(Op::Load, u.dtype(), {index_of(p, to, at)}), v});
+    }
+    UOp st = store(p, to, at, v, rs);
+    finish({st}, p, 1, "scatter" + shape_name(u.src(1)), ordered);
+  }
+
+  // out[a] = out[a-1] op x[a]: one step an element.
+  void emit_scan(UOp u) {
+    if (empty(u)) return;
+    ScanArg a = u.arg<ScanArg>();
+    Place to = place_of(u);
+    Params p;
+    p.slot(s_, to.buffer);
+    Builder b = builder(u, p);
+    std::vector<UOp> rs = ranges_.output_ranges(u);
+    Shape index(rs.begin(), rs.end());
+    UOp r = index[a.axis], n = shape(u)[a.axis], id = identity(a.kind, u.dtype());
+    auto position = [&](UOp i) { return a.reverse ? simplify(n - 1 - i) : i; };
+    Shape at = index, before = index, from = index;
+    at[a.axis] = position(r);
+    before[a.axis] = position(simplify(r - 1));
+    from[a.axis] = a.exclusive ? before[a.axis] : at[a.axis];
+    UOp first = eq(r, idx(0)), later = simplify(logical_not(first));
+    UOp prev = later.is_const(0) ? id : node(Op::Load, u.dtype(), {index_of(p, to, before), later, id});
+    UOp x = a.exclusive ? where(first, id, b.value(u.src(0), from, later)) : b.value(u.src(0), from);
+    UOp st = store(p, to, at, alu(alu_op(a.kind), {prev, x}), rs);
+    std::vector<i64> ordered;
+    if (r.is(Op::Range)) ordered.push_back(r.arg<RangeArg>().id);
+    finish({st}, p, 1, "scan" + shape_name(u), ordered);
+  }
+
+  // A bitonic network over keys and positions in scratch, padded to a power of two. Ties go by position, so the order is stable.
+  void emit_sort(UOp u) {
+    if (empty(u)) return;
+    SortArg a = u.arg<SortArg>();
+    Place to = place_of(u);
+    i64 n = const_shape(u)[a.axis], log = 0;
+    while ((i64(1) << log) < n) log++;
+    i64 padded = i64(1) << log;
+    std::vector<i64> sdims = const_shape(u);
+    sdims[a.axis] = padded;
+    UOp x = u.src(0);
+    u32 keys = add_buffer(Buffer::Scratch, 0, x.dtype(), sdims), ids = add_buffer(Buffer::Scratch, 0, Kind::I32, sdims);
+    Params p;
+    p.slot(s_, to.buffer);
+    Place pk{keys, {}}, pi{ids, {}};
+    p.slot(s_, keys), p.slot(s_, ids);
+    Builder b = builder(u, p);
+    std::vector<UOp> rs = ranges_.output_ranges(u), outer = rs;
+    outer[a.axis] = idx(0);
+    i64 id = 1000;
+    auto at = [&](UOp i) {
+      Shape s(outer.begin(), outer.end());
+      s[a.axis] = i;
+      return s;
+    };
+    auto with = [&](std::vector<UOp> inner) {
+      std::vector<UOp> v;
+      for (UOp r : outer)
+        if (r.is(Op::Range)) v.push_back(r);
+      v.insert(v.end(), inner.begin(), inner.end());
+      return v;
+    };
+    std::vector<UOp> effects;
+    UOp fill = range(idx(padded), {id++, 0, 0, AxisKind::Loop});
+    UOp inside = simplify(lt(fill, idx(n)));
+    UOp fill_loop = padded == 1 ? idx(0) : fill;
+    UOp key = b.value(x, at(fill_loop), inside.is_const(1) ? UOp{} : inside);
+    effects.push_back(store(p, pk, at(fill_loop), key, with({fill_loop})));
+    effects.push_back(store(p, pi, at(fill_loop), cast(fill_loop, Kind::I32), with({fill_loop})));
+    std::vector<i64> ordered{fill.arg<RangeArg>().id};
+    for (UOp r : outer)
+      if (r.is(Op::Range)) ordered.push_back(r.arg<RangeArg>().id);
+    if (padded > 1) {
+      // Stage (k, j): elements 2^(k-j) apart are put in the order of their block of 2^(k+1).
+      UOp k = range(idx(log), {id++, 0, 0, AxisKind::Loop}), j = range(k + 1, {id++, 0, 0, AxisKind::Loop});
+      UOp i = range(idx(padded / 2), {id++, 0, 0, AxisKind::Loop});
+      UOp apart = alu(Op::Shl, {idx(1), k - j});
+      UOp lo = (i / apart) * (apart * 2) + i % apart, hi = lo + apart;
+      UOp up = eq((lo / alu(Op::Shl, {idx(2), k})) % idx(2), idx(0));
+      auto fresh = [&](const Place& pl, UOp where_) {
+        UOp ix = index_of(p, pl, at(where_));
+        std::vector<UOp> src(ix.src().begin(), ix.src().end());
+        std::vector<UOp> after{src[0], effects[0], effects[1]};
+        src[0] = node(Op::After, src[0].dtype(), std::span<const UOp>(after));
+        return node(Op::Load, s_.buffers[pl.buffer].dtype, {node(Op::Index, ix.dtype(), std::span<const UOp>(src))});
+      };
+      UOp ka = fresh(pk, lo), kb = fresh(pk, hi), ia = fresh(pi, lo), ib = fresh(pi, hi);
+      UOp swap = eq(sorts_before(kb, ib, ka, ia, a.descending, n), up);
+      std::vector<UOp> loops = with({k, j, i});
+      UOp s0 = store(p, pk, at(lo), where(swap, kb, ka), loops), s1 = store(p, pk, at(hi), where(swap, ka, kb), loops);
+      UOp s2 = store(p, pi, at(lo), where(swap, ib, ia), loops), s3 = store(p, pi, at(hi), where(swap, ia, ib), loops);
+      effects = {s0, s1, s2, s3};
+      for (UOp r : {k, j, i}) ordered.push_back(r.arg<RangeArg>().id);
+    }
+    UOp out = range(idx(n), {id++, 0, 0, AxisKind::Loop});
+    UOp o = n == 1 ? idx(0) : out;
+    ordered.push_back(out.arg<RangeArg>().id);
+    UOp ix = index_of(p, pi, at(o));
+    std::vector<UOp> src(ix.src().begin(), ix.src().end());
+    std::vector<UOp> after{src[0]};
+    after.insert(after.end(), effects.begin(), effects.end());
+    src[0] = node(Op::After, src[0].dtype(), std::span<const UOp>(after));
+    UOp got = node(Op::Load, Kind::I32, {node(Op::Index, ix.dtype(), std::span<const UOp>(src))});
+    UOp st = store(p, to, at(o), cast(got, Kind::I64), with({o}));
+    finish({st}, p, 3, "sort" + shape_name(u), ordered);
+  }
+
+  // Does (k, i) come before (l, j)? Padding (position >= n) is last, NaN is the largest number, equal keys go by position.
+  static UOp sorts_before(UOp k, UOp i, UOp l, UOp j, bool descending, i64 n) {
+    UOp a = descending ? lt(l, k) : lt(k, l);
+    UOp same = eq(k, l);
+    if (is_float(k.dtype())) {
+      UOp kn = ne(k, k), ln = ne(l, l);
+      a = descending ? (a | (kn & logical_not(ln))) : (a | (ln & logical_not(kn)));
+      same = same | (kn & ln);
+    }
+    UOp before = a | (same & lt(i, j));
+    i64 padded = 1;
+    while (padded < n) padded *= 2;
+    if (padded == n) return before;
+    UOp kp = le(konst(i.dtype(), n), i), lp = le(konst(i.dtype(), n), j);
+    return where(kp | lp, logical_not(kp) | (lp & lt(i, j)), before);
+  }
+
+  const Graph& g_;
+  Schedule s_;
+  RangeMaker ranges_;
+  Realized realized_;
+  std::vector<u32> input_, output_, constant_;
+  Memo<u8> placed_;
+  Memo<Place> places_;
+};
+
+}  // namespace
+
+Schedule schedule(const Graph& g, const Target&) {
+  Arena::Scope scope(*g.arena);
+  Schedule s = Scheduler(g).run();
+  choose_layouts(s, g);
+  plan_memory(s);
+  return s;
+}
+
+}  // namespace tg

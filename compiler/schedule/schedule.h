@@ -1,0 +1,47 @@
+// Cuts the tensor graph into kernels. In: Graph (tensor form). Out: calls in order, each with its kernel AST in kernel form (logical
+// coordinates), and the buffers they read and write, with layouts and places in memory.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "target/layout.h"
+#include "target/target.h"
+
+namespace tg {
+
+struct Buffer {
+  enum Kind : u8 { Input, Output, Constant, Scratch } kind = Scratch;
+  u32 index = 0;              // of the graph's input, output or constant
+  DType dtype;
+  std::vector<i64> dims;      // logical
+  Layout layout;              // Scratch: chosen by layouts.cc; Input and Output: row-major; Constant: row-major until a kernel packs it
+  i64 bytes = 0;
+  std::vector<u32> lies_on;   // Scratch: buffers below it in the arena; its offset is the aligned maximum of their ends
+  i64 offset = -1;            // Scratch: that offset at the sizes given
+};
+
+struct Call {
+  UOp ast;                    // SINK, kernel form; PARAM slot i is buffers[i]; slots written come first
+  std::vector<u32> buffers;
+  u32 outputs = 1;            // the first `outputs` slots are written
+  std::string name;           // what the kernel does, for people: "conv_1x64x56x56"
+  std::vector<i64> ordered;   // axis ids whose order is part of the meaning: no Opt touches them
+};
+
+struct Schedule {
+  std::shared_ptr<Arena> arena;      // of the ASTs: the graph's own
+  std::vector<Buffer> buffers;
+  std::vector<Call> calls;
+  i64 arena_bytes = 0, lower_bound_bytes = 0;  // planned peak of Scratch, and the most that is alive at once
+};
+
+Schedule schedule(const Graph& g, const Target& target);
+
+// Parts of schedule(), in its order.
+struct Region;                                        // realize.h
+void choose_layouts(Schedule& s, const Graph& g);     // layouts.cc
+void plan_memory(Schedule& s);                        // memory.cc
+
+}  // namespace tg
