@@ -51,7 +51,13 @@ Attended attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
     s = where(sees, s, s.like(never));
   }
   r.masked = s;
-  r.probabilities = s.softmax(-1);
+  if (a.sink) {
+    Ints last{3};
+    Tensor sink = a.sink.cast(d), m = s.max(last, true).max(sink), e = (s - m).exp();
+    r.probabilities = e / (e.sum(last, true) + (sink - m).exp());
+  } else {
+    r.probabilities = s.softmax(-1);
+  }
   r.y = grouped_matmul(r.probabilities, v.cast(d), groups).cast(q.dtype());
   return r;
 }

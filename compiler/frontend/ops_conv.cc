@@ -22,13 +22,16 @@ Tensor add_bias(OnnxNode& n, const Tensor& y, const Tensor& bias) {
   return y + bias.cast(y.dtype()).reshape(s);
 }
 
-Tensor conv(OnnxNode& n) {
-  Tensor x = n[0], w = n[1];
+}  // namespace
+
+Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias) {
   n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()), " must have one rank of 3 or more");
   ConvArgs a = spatial_args(n, x, kernel_dims(w)).conv;
   a.groups = n.attr("group", 1);
-  return x.conv(w, n.opt(2), a);
+  return x.conv(w, bias, a);
 }
+
+namespace {
 
 // Along an axis of stride s and kernel k, output o = q*s + r - pad takes the taps j*s + r of input q - j: a convolution of stride 1 with
 // ceil(k/s) flipped taps and s results a place, which are then interleaved. No inserted zero is multiplied.
@@ -236,7 +239,7 @@ Tensors causal_conv(OnnxNode& n) {
 constexpr OnnxOp kConvOps[] = {
     {"CausalConvWithState", 27, causal_conv},
     {"Col2Im", 18, col2im},
-    {"Conv", 1, conv},
+    {"Conv", 1, [](OnnxNode& n) { return conv_of(n, n[0], n[1], n.opt(2)); }},
     {"ConvTranspose", 1, conv_transpose},
     {"DeformConv", 19, deform_conv},
 };

@@ -57,6 +57,7 @@ Tensors batch_normalization(OnnxNode& n) {
   Tensor x = n[0];
   n.require(x.rank() >= 2, "input ", shape_text(x.shape()), " has no channels");
   f64 epsilon = n.attr("epsilon", 1e-5f), momentum = n.attr("momentum", 0.9f);
+  n.require(n.opset() >= 7 || n.attr("is_test", 0), "is_test=0 trains, which is not supported at this opset; export the model for inference");
   // spatial=0 (opset < 9) normalizes every element of (C, *spatial) by itself: scale and the like have that shape.
   if (n.opset() < 14 || !n.attr("training_mode", 0)) {
     n.require(n.opset() >= 14 || !(n.wants(1) || n.wants(2)), "outputs of training are not supported at this opset");
@@ -104,12 +105,12 @@ Tensors layer_norm(OnnxNode& n) {
   return {y.cast(x.dtype()), r.mean, r.inv};
 }
 
-Tensor rms_norm(OnnxNode& n) {
+Tensors rms_norm(OnnxNode& n) {
   Tensor x = n[0];
   DType d = n.attr_dtype("stash_type", Kind::F32);
   if (x.dtype().kind == Kind::F64) d = Kind::F64;
-  Tensor w = x.cast(d), y = w * rms_inverse(w, axes_from(x, n.attr("axis", -1)), n.attr("epsilon", 1e-5f));
-  return (y * n[1].cast(d)).cast(n[1].dtype());
+  Tensor w = x.cast(d), inv = rms_inverse(w, axes_from(x, n.attr("axis", -1)), n.attr("epsilon", 1e-5f));
+  return {(w * inv * n[1].cast(d)).cast(n[1].dtype()), inv};
 }
 
 Tensor mean_variance_norm(OnnxNode& n) {
@@ -162,8 +163,8 @@ Tensor hardmax(const Tensor& x, i64 axis) {
 }
 
 constexpr OnnxOp kNormOps[] = {
-    {"BatchNormalization", 7, batch_normalization},
-    {"Dropout", 7, dropout},
+    {"BatchNormalization", 6, batch_normalization},
+    {"Dropout", 6, dropout},
     {"GroupNormalization", 18, group_norm},
     {"Hardmax", 1, [](OnnxNode& n) { return over_axis(n, hardmax); }},
     {"InstanceNormalization", 6, instance_norm},
@@ -172,6 +173,7 @@ constexpr OnnxOp kNormOps[] = {
     {"LogSoftmax", 1, [](OnnxNode& n) { return over_axis(n, [](const Tensor& x, i64 a) { return x.log_softmax(a); }); }},
     {"MeanVarianceNormalization", 9, mean_variance_norm},
     {"RMSNormalization", 23, rms_norm},
+    {"SimplifiedLayerNormalization", 1, rms_norm},   // onnxruntime's name, in ONNX's domain
     {"Softmax", 1, [](OnnxNode& n) { return over_axis(n, [](const Tensor& x, i64 a) { return x.softmax(a); }); }},
 };
 

@@ -65,13 +65,17 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
   return count ? count * w : w;
 }
 
-Tensor average_pool(OnnxNode& n) {
-  Tensor x = n[0].widen();
+}  // namespace
+
+Tensor average_pool_of(OnnxNode& n, const Tensor& input) {
+  Tensor x = input.widen();
   PoolArgs p = pool_args(n, x);
   Tensor v = x.pool_windows(p.s.k, p.s.conv, konst(x.dtype(), 0));
   Tensor sum = v.reduce(ReduceKind::Add, window_axes(v, p.s.k.size()));
-  return (sum / window_counts(x, p, n.attr("count_include_pad", 0), x.dtype())).cast(n[0].dtype());
+  return (sum / window_counts(x, p, n.attr("count_include_pad", 0), x.dtype())).cast(input.dtype());
 }
+
+namespace {
 
 Tensors max_pool(OnnxNode& n) {
   Tensor x = n[0];
@@ -134,7 +138,7 @@ Tensor max_unpool(OnnxNode& n) {
 }
 
 constexpr OnnxOp kPoolOps[] = {
-    {"AveragePool", 1, average_pool},
+    {"AveragePool", 1, [](OnnxNode& n) { return average_pool_of(n, n[0]); }},
     {"GlobalAveragePool", 1, [](OnnxNode& n) { return n[0].mean(spatial_axes(n), true); }},
     {"GlobalLpPool", 1, [](OnnxNode& n) { return power_norm(n[0].widen(), n.attr("p", 2), spatial_axes(n), true).cast(n[0].dtype()); }},
     {"GlobalMaxPool", 1, [](OnnxNode& n) { return n[0].max(spatial_axes(n), true); }},

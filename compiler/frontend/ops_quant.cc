@@ -172,18 +172,22 @@ Tensor conv_integer(OnnxNode& n, const Tensor& x, const Tensor& x_zero, const Te
   return centred(x, xz).conv(centred(w, wz), bias, a, Kind::I32);
 }
 
-Tensor qlinear_conv(OnnxNode& n) {
-  Tensor acc = conv_integer(n, n[0], n.opt(2), n[3], n.opt(5), n.opt(8));
+}  // namespace
+
+Tensor qlinear_conv_of(OnnxNode& n, const Tensor& x) {
+  Tensor acc = conv_integer(n, x, n.opt(2), n[3], n.opt(5), n.opt(8));
   Tensor factor = channel_parameter(n[1].widen(), acc.rank()) * channel_parameter(n[4].widen(), acc.rank()) / channel_parameter(n[6].widen(), acc.rank());
-  return requantize(acc, factor, channel_parameter(n.opt(7), acc.rank()), n.has(7) ? n[7].dtype() : n[0].dtype());
+  return requantize(acc, factor, channel_parameter(n.opt(7), acc.rank()), n.has(7) ? n[7].dtype() : x.dtype());
 }
+
+namespace {
 
 constexpr OnnxOp kQuantOps[] = {
     {"ConvInteger", 10, [](OnnxNode& n) { return conv_integer(n, n[0], n.opt(2), n[1], n.opt(3), {}); }},
     {"DequantizeLinear", 10, dequantize_linear},
     {"DynamicQuantizeLinear", 11, dynamic_quantize_linear},
     {"MatMulInteger", 10, matmul_integer},
-    {"QLinearConv", 10, qlinear_conv},
+    {"QLinearConv", 10, [](OnnxNode& n) { return qlinear_conv_of(n, n[0]); }},
     {"QLinearMatMul", 10, qlinear_matmul},
     {"QuantizeLinear", 10, quantize_linear},
 };

@@ -1,6 +1,6 @@
 // Parts of quantized operators that the com.microsoft family builds on too.
 #pragma once
-#include "frontend/tensor.h"
+#include "frontend/onnx_op.h"
 
 namespace tg {
 
@@ -24,5 +24,8 @@ Tensor centred(const Tensor& x, const Tensor& zero);   // x - zero in i32; zero 
 Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q);
 Tensor row_parameter(const Tensor& p);                  // of a matrix' rows: (M) -> (M, 1)
 Tensor channel_parameter(const Tensor& p, i64 rank);    // of channels: (C) -> (1, C, 1..)
+
+// QLinearConv's inputs and attributes of n over x (N, C, *in), which need not be n's own.
+Tensor qlinear_conv_of(OnnxNode& n, const Tensor& x);
 
 }  // namespace tg
