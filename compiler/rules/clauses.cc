@@ -57,7 +57,7 @@ UOp fold_clauses(pat::M m) {
   BoundsCache& bounds = m.ctx<Symbolic>().bounds;
   std::vector<UOp> cs = clauses(u, u.op());
   if (cs.size() > 64) return {};
-  std::sort(cs.begin(), cs.end(), structural_less);
+  std::sort(cs.begin(), cs.end(), term_less);  // what inner loops do not change first
   cs.erase(std::unique(cs.begin(), cs.end()), cs.end());
   std::vector<std::optional<Interval>> in;
   for (UOp c : cs) in.push_back(interval(c, bounds));

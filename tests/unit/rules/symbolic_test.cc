@@ -147,6 +147,74 @@ TEST_F(Symbolic, Variables) {
   EXPECT_SIMPLIFIES(lt(b * n + r, n * 32), 1);
   EXPECT_SIMPLIFIES((n + 1) * s - s, n * s);
 }
+// The offset of a point after its buffer was viewed under other sizes, again and again.
+UOp view(UOp offset, std::initializer_list<i64> sizes, std::vector<UOp>* at) {
+  std::vector<i64> v(sizes);
+  at->assign(v.size(), UOp());
+  for (size_t a = v.size(); a-- > 0; offset = offset / v[a]) (*at)[a] = a ? offset % v[a] : offset;
+  return offset;
+}
+UOp flat(const std::vector<UOp>& at, std::initializer_list<i64> sizes) {
+  UOp r;
+  size_t a = 0;
+  for (i64 n : sizes) {
+    r = r ? r * n + at[a] : at[a];
+    a++;
+  }
+  return r;
+}
+TEST_F(Symbolic, ViewsOfViewsFold) {
+  UOp a = loop(8, 10), b = loop(14, 11), c = loop(14, 12);
+  UOp plain = a * 196 + b * 14 + c;
+  std::vector<UOp> at;
+  view(plain, {8, 196}, &at);
+  EXPECT_SIMPLIFIES(flat(at, {8, 196}), plain);
+  view(plain, {4, 2, 7, 2, 7, 2}, &at);
+  EXPECT_SIMPLIFIES(at[1], a % 2);
+  EXPECT_SIMPLIFIES(at[3], b % 2);
+  EXPECT_SIMPLIFIES(at[4], c / 2);
+  EXPECT_SIMPLIFIES(flat(at, {4, 2, 7, 2, 7, 2}), plain);
+  view(plain, {16, 98}, &at);  // 98 = 7 rows of 14
+  EXPECT_SIMPLIFIES(at[0], a * 2 + b / 7);
+  EXPECT_SIMPLIFIES(at[1], b % 7 * 14 + c);
+  view(plain, {49, 32}, &at);  // fits nothing: one division, and it comes back
+  EXPECT_SIMPLIFIES(flat(at, {49, 32}), plain);
+}
+TEST_F(Symbolic, DepthToSpace) {
+  // (1, 2*2*8, 14, 14) seen as (8, 28, 28): row y is y//2 of the channel that y%2 picks.
+  UOp c = loop(8, 10), y = loop(28, 11), x = loop(28, 12);
+  std::vector<UOp> at;
+  view((c * 28 + y) * 28 + x, {8, 14, 2, 14, 2}, &at);
+  UOp from = flat({at[2], at[4], at[0], at[1], at[3]}, {2, 2, 8, 14, 14});
+  EXPECT_SIMPLIFIES(from, simplify(y % 2 * 3136 + x % 2 * 1568 + c * 196 + y / 2 * 14 + x / 2));
+  EXPECT_EQ(at[0].nsrc(), 2u);
+}
+TEST_F(Symbolic, SplitLoopsFoldIntoTheirViews) {
+  UOp o = loop(7, 10), v = loop(8, 11);  // x = o*8 + v < 56
+  UOp x = o * 8 + v;
+  EXPECT_SIMPLIFIES(x / 8, o);
+  EXPECT_SIMPLIFIES(x / 4, o * 2 + v / 4);
+  EXPECT_SIMPLIFIES(x / 28, x / 28);
+  EXPECT_SIMPLIFIES(x / 56, 0);
+  EXPECT_SIMPLIFIES(x % 16, o % 2 * 8 + v);
+  EXPECT_SIMPLIFIES(lt(x, idx(48)), lt(o, idx(6)));
+  EXPECT_SIMPLIFIES(lt(idx(7), x), lt(idx(0), o));
+}
+TEST_F(Symbolic, PaddedConvolution) {
+  UOp y = loop(14, 10), ky = loop(3, 11), x = loop(14, 12), kx = loop(3, 13);
+  UOp gate = le(idx(1), y + ky) & lt(y + ky, idx(15)) & le(idx(1), x + kx) & lt(x + kx, idx(15));
+  EXPECT_SIMPLIFIES(gate, simplify(lt(x + kx, idx(15)) & lt(idx(0), y + ky) & lt(y + ky, idx(15)) & lt(idx(0), x + kx)));
+  EXPECT_TRUE(simplify(gate).src(1) == lt(x + kx, idx(15)) || simplify(gate).src(1) == lt(idx(0), x + kx)) << "the inner loops' clauses stand last";
+  UOp offset = (y + ky - 1) * 14 + (x + kx - 1);
+  EXPECT_EQ(simplify_given(offset / 14, gate).str(), simplify(y + ky - 1).str());
+  EXPECT_EQ(simplify_given(offset % 14, gate).str(), simplify(x + kx - 1).str());
+  // Stride 2 and no kernel: each pixel once.
+  EXPECT_SIMPLIFIES(lt(y * 2 + 1, idx(28)), 1);
+}
+TEST_F(Symbolic, WhereOfACompareIsMinOrMax) {
+  EXPECT_SIMPLIFIES(where(lt(i, m), i, m), min(i, m));
+  EXPECT_SIMPLIFIES(where(lt(i, m), m, i), max(i, m));
+}
 TEST_F(Symbolic, WrappingIntegersAreNotNumbers) {
   UOp x = free_value(Kind::U8, 0), y = free_value(Kind::I32, 1);
   EXPECT_SIMPLIFIES(x * 4 / 4, x * 4 / 4);
