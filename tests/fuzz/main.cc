@@ -1,0 +1,118 @@
+// Random graphs, each through every stage that can be run here, compared with the interpreter's own answer.
+//   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
+// --print shows each graph's text; --dump writes graphs, inputs and answers for oracle.py. Exit code 1 if any graph fails; what fails is printed
+// with its seed.
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "graph_gen.h"
+#include "ir/spec.h"
+#include "ir/text.h"
+#include "stages.h"
+
+using namespace tg;
+namespace fs = std::filesystem;
+
+namespace {
+
+void write(const fs::path& p, std::span<const u8> bytes) {
+  std::ofstream f(p, std::ios::binary);
+  f.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  if (!f) fail("cannot write ", p.string());
+}
+
+// graph.txt, and a line of values.txt for each input, constant and output: name, dtype, dims, error bound. Bytes in NAME.bin.
+void dump(const fs::path& dir, const fuzz::Case& c, const std::vector<Values>& out) {
+  fs::create_directories(dir);
+  std::string text = print(c.graph.sink), list;
+  auto one = [&](const std::string& name_, const Values& v, f64 error) {
+    list += str(name_, ' ', name(v.dtype), " (", join(v.dims, ","), ") ", error, '\n');
+    write(dir / (name_ + ".bin"), encode(v));
+  };
+  for (size_t i = 0; i < c.inputs.size(); i++) one(str("x", i), c.inputs[i], 0);
+  for (size_t i = 0; i < c.graph.constants.size(); i++) {
+    const ConstantData& k = c.graph.constants[i];
+    one(str("c", i), decode(k.dtype, k.dims, k.bytes), 0);
+  }
+  for (size_t i = 0; i < out.size(); i++) one(str("y", i), out[i], c.error[i]);
+  auto bytes = [](const std::string& s) { return std::span(reinterpret_cast<const u8*>(s.data()), s.size()); };
+  write(dir / "graph.txt", bytes(text));
+  write(dir / "values.txt", bytes(list));
+}
+
+i64 integer(std::string_view option, const char* s) {
+  i64 v = 0;
+  if (!s || std::from_chars(s, s + std::strlen(s), v).ec != std::errc()) fail(option, " takes a number");
+  return v;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    i64 seed = 1, count = 200, seconds = 0;
+    fuzz::Options o;
+    std::string dir, stage;
+    bool show = false;
+    for (int i = 1; i < argc; i++) {
+      std::string_view a = argv[i];
+      const char* v = i + 1 < argc ? argv[i + 1] : nullptr;
+      if (a == "--print") {
+        show = true;
+        continue;
+      }
+      if (!v) fail("unknown option or no value for it: ", a);
+      i++;
+      if (a == "--seed") seed = integer(a, v);
+      else if (a == "--count") count = integer(a, v);
+      else if (a == "--seconds") seconds = integer(a, v);
+      else if (a == "--ops") o.ops = int(integer(a, v));
+      else if (a == "--only") o.only = v;
+      else if (a == "--stage") stage = v;
+      else if (a == "--dump") dir = v;
+      else fail("unknown option: ", a);
+    }
+    i64 failed = 0, run = 0;
+    std::map<std::string, i64> passed;
+    auto begin = std::chrono::steady_clock::now();
+    for (i64 n = 0; seconds ? std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds) : n < count; n++) {
+      o.seed = u64(seed + n);
+      fuzz::Case c = fuzz::generate(o);
+      Arena::Scope scope(*c.graph.arena);
+      run++;
+      if (show) std::printf("seed %lld\n%s", static_cast<long long>(o.seed), print(c.graph.sink).c_str());
+      std::string where = "spec";
+      try {
+        if (std::string bad = violation(Spec::Tensor, c.graph.sink); !bad.empty()) fail(bad);
+        where = "eval";
+        std::vector<Values> want = eval_graph(c.graph, c.inputs, c.vars);
+        if (!dir.empty()) dump(fs::path(dir) / std::to_string(o.seed), c, want);
+        for (const fuzz::Stage& s : fuzz::stages()) {
+          if (!stage.empty() && stage != s.name) continue;
+          where = s.name;
+          std::vector<Values> got = s.run(c);
+          for (size_t i = 0; i < want.size(); i++)
+            if (std::string bad = fuzz::difference(got[i], want[i], c.error[i]); !bad.empty()) fail("output ", i, ": ", bad);
+          passed[s.name]++;
+        }
+      } catch (const Error& e) {
+        failed++;
+        std::printf("FAILED seed %lld, %s: %s\n", static_cast<long long>(o.seed), where.c_str(), e.what());
+      }
+      std::fflush(stdout);
+    }
+    std::printf("%lld graphs, %lld failed", static_cast<long long>(run), static_cast<long long>(failed));
+    for (auto& [name, n] : passed) std::printf(", %s: %lld right", name.c_str(), static_cast<long long>(n));
+    std::printf("\n");
+    return failed != 0;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "graph_fuzz: %s\n", e.what());
+    return 2;
+  }
+}

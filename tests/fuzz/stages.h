@@ -1,0 +1,16 @@
+// The stages that a random graph is run through: each gives the outputs by another way.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph_gen.h"
+
+namespace tg::fuzz {
+
+struct Stage {
+  const char* name;
+  std::vector<Values> (*run)(const Case& c);  // the case's arena is current; throws Error with what is wrong
+};
+std::span<const Stage> stages();
+
+}  // namespace tg::fuzz
