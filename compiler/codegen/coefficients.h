@@ -6,8 +6,6 @@ namespace tg::coef {
 // clang-format off
 // kExp32: relative error 2^-28.1015625
 inline constexpr f32 kExp32[] = {0x1.fffffap-2f, 0x1.55548ap-3f, 0x1.555a12p-5f, 0x1.123f7cp-7f, 0x1.696e4ep-10f};
-// kExpFast32: relative error 2^-23.28125
-inline constexpr f32 kExpFast32[] = {0x1.fffff6p-1f, 0x1.fffdaep-2f, 0x1.555a72p-3f, 0x1.57441cp-5f, 0x1.0fb1a2p-7f};
 // kExp2_32: relative error 2^-32.421875
 inline constexpr f32 kExp2_32[] = {0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b072p-5f, 0x1.3b2a46p-7f, 0x1.5da0b2p-10f, 0x1.4427d4p-13f, 0x1.e665c2p-17f};
 // kLog32: relative error 2^-26.9140625
@@ -30,8 +28,8 @@ inline constexpr f32 kErf32[] = {0x1.06eba6p-3f, -0x1.8126e2p-2f, 0x1.ce1986p-4f
 inline constexpr f32 kErfTail32[] = {-0x1.07cf12p-3f, -0x1.44d9dep-1f, -0x1.b7cb08p-4f, 0x1.95a686p-6f, -0x1.0eceep-8f, 0x1.dc61c2p-12f, -0x1.d95dfcp-16f, 0x1.735814p-21f};
 // kLogRatio32: relative error 2^-36.6875
 inline constexpr f32 kLogRatio32[] = {0x1.999a04p-2f, 0x1.2450d6p-2f, 0x1.dff3a2p-3f};
-// kExp2Fast32: relative error 2^-22.96875
-inline constexpr f32 kExp2Fast32[] = {0x1.000002p0f, 0x1.62e42ap-1f, 0x1.ebf8acp-3f, 0x1.c6b574p-5f, 0x1.3d22aep-7f, 0x1.5ca7c2p-10f};
+// kExp2Fast32: relative error 2^-23.3125
+inline constexpr f32 kExp2Fast32[] = {0x1.62e42ap-1f, 0x1.ebf9b6p-3f, 0x1.c6b69ap-5f, 0x1.3ceca6p-7f, 0x1.5bffbap-10f};
 // kGelu32: relative error 2^-24.703125
 inline constexpr f32 kGelu32[] = {0x1.ffe11p-2f, -0x1.fe236cp-3f, 0x1.78b7bp-3f, -0x1.2ca678p-3f, 0x1.e15ab6p-4f, -0x1.75098p-4f, 0x1.1147e6p-4f, -0x1.737672p-5f, 0x1.e0458p-6f, -0x1.33bb9ep-6f, 0x1.489d2ap-7f, -0x1.c5c164p-9f, 0x1.0740a6p-9f, -0x1.152346p-9f, 0x1.a868a4p-11f};
 

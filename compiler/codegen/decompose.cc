@@ -214,7 +214,8 @@ class Decomposer {
     }
     if (to == Kind::Bool) return ne(x, c(x, 0));
     if (narrow_float(to)) {
-      bool fits = from == Kind::F32 || from == Kind::Bool || bits(from) < 32 || (to == Kind::F16 && from != Kind::F64);
+      // f8e8m0 is defined from the f32 value; integers beyond f32's 24 bits are beyond f16's largest number.
+      bool fits = from == Kind::Bool || bits(from) < 32 || to == Kind::F8E8M0 || (to == Kind::F16 && from != Kind::F64);
       if (from == Kind::F32) return narrowed(to, x);
       return narrowed(to, fits ? final_cast(Kind::F32, x) : odd_f32(x));
     }

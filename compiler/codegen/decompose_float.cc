@@ -63,18 +63,19 @@ UOp exact_fma(UOp a, UOp b, UOp c) {
     UOp p = up(a) * up(b), s = odd_sum(p, up(c));
     return node(Op::Cast, a.dtype(), {s});
   }
-  // Dekker: halves of 26 and 27 bits, whose products are exact. Right but where the halves over- or underflow.
+  // Dekker: halves of 26 and 27 bits, whose products are exact. Right where neither the product nor its last place leaves the range.
   auto split = [&](UOp x) {
-    UOp t = x * num(x, 134217729.0), hi = t - (t - x);
-    return Pair{hi, x - hi};
+    UOp big = lt(num(x, 0x1p970), abs(x));
+    UOp y = where(big, x * num(x, 0x1p-60), x), t = y * num(x, 134217729.0), hi = t - (t - y), lo = y - hi;
+    UOp back = where(big, num(x, 0x1p60), num(x, 1));
+    return Pair{hi * back, lo * back};
   };
   UOp p = a * b;
   Pair x = split(a), y = split(b);
   UOp e = ((x.hi * y.hi - p) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo;
   Pair s = two_sum(p, c);
-  UOp small = odd_sum(s.lo, e);
-  UOp r = s.hi + small;
-  return where(lt(abs(r), num(r, 0x1p970)), r, p + c);  // also inf and NaN
+  UOp r = s.hi + odd_sum(s.lo, e);
+  return where(lt(abs(r), num(r, std::numeric_limits<f64>::infinity())), r, p + c);  // inf and NaN go the plain way
 }
 
 UOp odd_sum(UOp a, UOp b) {

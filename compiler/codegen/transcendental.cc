@@ -494,8 +494,8 @@ UOp exp_fast(UOp x) {
   // With the bias in the magic number, the low bits of the sum are the exponent of 2^n.
   UOp magic = num(x, 0x1.8p23 + 127), log2e = num(x, kLog2eHi);
   UOp t = fma(x, log2e, magic);
-  UOp r = fma(x, log2e, magic - t);
-  UOp e = poly(r, coef::kExp2Fast32) * bitcast(shl(bits_of(t), 23), x.dtype());
+  UOp r = fma(x, num2(x, kLog2eHi, kLog2eLo).lo, fma(x, log2e, magic - t));
+  UOp e = fma(r, poly(r, coef::kExp2Fast32), num(x, 1)) * bitcast(shl(bits_of(t), 23), x.dtype());
   return where(lt(x, num(x, -87.3365)), num(x, 0), e);
 }
 UOp gelu_erf(UOp x) {

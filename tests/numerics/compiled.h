@@ -1,31 +1,35 @@
-// An elementwise expression as machine code: rendered as C, compiled by clang, loaded. For tests of numerics, which want billions of values.
+// Linear lists as machine code: decomposed, rendered as C, compiled by clang, loaded. For tests of numerics, which want billions of values.
 #pragma once
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "codegen/decompose.h"
 #include "ir/uop.h"
 
 namespace tg::test {
 
-class Compiled {
+using Expression = std::function<UOp(std::span<const UOp>)>;
+
+// Several functions in one shared library. Add, then build, then call.
+class Library {
  public:
-  // out[i] = f(in0[i], in1[i] ..) for i < n. `ins` are the dtypes of the inputs. lanes > 1: f is built on vectors and n must be a multiple.
-  Compiled(std::vector<DType> ins, const std::function<UOp(std::span<const UOp>)>& f, int lanes = 1, const std::string& flags = "-march=native");
-  ~Compiled();
-  Compiled(const Compiled&) = delete;
-  Compiled& operator=(const Compiled&) = delete;
-  void operator()(void* out, std::vector<const void*> ins, i64 n) const;
-  const std::string& source() const { return source_; }
+  Library() = default;
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  int add(std::span<const UOp> linear, const DecompFlags& flags);
+  // out[i] = f(in0[i], in1[i] ..) for i < n, n a multiple of lanes. `ins` are the kinds of the inputs.
+  int add(const std::vector<Kind>& ins, const Expression& f, const DecompFlags& flags, int lanes = 1);
+  void build(const std::string& flags = "-march=native");
+  void call(int f, const std::vector<const void*>& args, i64 n) const;  // args[0] is written
+  std::string source(int f) const { return sources_[f]; }
 
  private:
-  std::string source_;
+  std::vector<std::string> sources_;
   void* library_ = nullptr;
-  void (*entry_)(void* const*, const i64*, i64) = nullptr;
+  std::vector<void (*)(void* const*, const i64*, i64)> entries_;
 };
-
-// The linear list of one loop over VAR n that stores `value`, which reads elements of PARAMs 1.. at r.
-std::vector<UOp> elementwise_linear(std::vector<DType> ins, const std::function<UOp(std::span<const UOp>)>& f, int lanes);
 
 }  // namespace tg::test

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "codegen/transcendental.h"
 #include "compiled.h"
 #include "reference.h"
 
@@ -22,20 +21,16 @@ struct Worst {
   }
 };
 template <class T, class W>
-Worst measure(Op op, const Compiled& k, const T* x, const T* y, T* out, i64 n) {
-  std::vector<const void*> ins{x};
-  if (op == Op::Pow) ins.push_back(y);
-  k(out, ins, n);
+Worst measure(Op op, const Library& k, const T* x, const T* y, T* out, i64 n) {
+  std::vector<const void*> args{out, x};
+  if (op == Op::Pow) args.push_back(y);
+  k.call(0, args, n);
   Worst w;
   for (i64 i = 0; i < n; i++) {
     f64 u = ulps<T, W>(out[i], reference<W>(op, W(x[i]), W(y[i])));
     if (u > w.ulp) w = {u, f64(x[i]), f64(y[i]), f64(out[i])};
   }
   return w;
-}
-Compiled compile(Op op, Kind kind) {
-  std::vector<DType> ins(op == Op::Pow ? 2 : 1, DType(kind));
-  return Compiled(ins, [&](std::span<const UOp> v) { return lower_transcendental(alu(op, v)); });
 }
 template <class T>
 T random_float(std::mt19937_64& g, Op op) {
@@ -68,7 +63,9 @@ int main(int argc, char** argv) {
   Arena::Scope scope(arena);
   constexpr i64 kBlock = 1 << 16;
   for (Op op : ops) {
-    Compiled k = compile(op, doubles ? Kind::F64 : Kind::F32);
+    Library k;
+    k.add(std::vector<Kind>(op == Op::Pow ? 2 : 1, doubles ? Kind::F64 : Kind::F32), [&](std::span<const UOp> v) { return alu(op, v); }, {});
+    k.build();
     u64 total = doubles ? doubles : op == Op::Pow ? pairs : ((u64(1) << 32) + step - 1) / step;
     std::vector<Worst> worst(size_t(threads), Worst{});
     std::vector<std::thread> pool;
