@@ -56,6 +56,8 @@ class Importer {
 
  private:
   using Opsets = std::map<std::string, i64>;
+  // Thrown out of a function's body or a subgraph whose problems are listed.
+  struct Problem {};
 
   // A name stands for a value, for a tensor of the file that nobody has read yet, or for the output of a node that failed.
   struct Slot {
@@ -196,6 +198,7 @@ class Importer {
   Tensor lookup(Names& names, const std::string& name, const std::string& who) {
     Slot* s = names.find(name);
     if (!s) fail(file_.path(), ": ", who, " is made by no node");
+    if (s->failed) throw Problem{};
     return value_of(s, name);
   }
 
@@ -309,9 +312,6 @@ class Importer {
       define(names, p.output(i), s, bare.where());
     }
   }
-
-  // Thrown out of a function's body or a subgraph whose problems are listed.
-  struct Problem {};
 
   struct Deeper {
     explicit Deeper(Importer* i) : i_(i) {
