@@ -192,16 +192,16 @@ class Realizer {
   bool must_store(UOp u, const std::vector<Access>& acc) {
     const Cone& c = cone_[u];
     if (is_movement(u.op()) && !u.is(Op::Concat)) return false;
-    if (u.is(Op::Get)) return false;
+    if (u.is(Op::Fold)) return false;  // has no buffer of its own: its GETs have
     if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
     bool several = false;
     for (const Access& a : acc) several |= a.root != acc[0].root;
     if (acc.size() > kMaxAccesses) return true;
     if (region_nodes_[acc[0].root] > kMaxRegionNodes && c.ops > 0) return true;
-    if (u.in(Op::Reduce | Op::Fold)) {
+    if (u.in(Op::Reduce | Op::Get)) {
       if (several) return true;
       for (const Access& a : acc)
-        if (!reduce_fits(u, a)) return true;
+        if (!reduce_fits(u.is(Op::Get) ? u.src(0) : u, a)) return true;
       return c.heavy && acc.size() > 1;
     }
     if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;

@@ -536,6 +536,7 @@ class Generator {
     if (axes.empty()) return false;
     Val p = x;
     p.u = x.u * b, p.most = x.most * y.most, p.grain = x.grain * y.grain;
+    if (rank(p.u) != rank(x.u)) return false;  // x * 0 became the scalar 0
     p.err = exact(x) && exact(y) && p.grain > 0 && p.most <= p.grain / unit_of(kind(x)) ? 0 : x.most * y.err + y.most * x.err + x.err * y.err + unit_of(kind(x)) * p.most;
     i64 n = elems_over(x, axes);
     return put_new(tensor::reduce(p.u, ReduceKind::Add, axes), std::max(1.0, f64(n) * p.most), p.grain, is_float(kind(x)) ? sum_error(p, n) : 0, {&x});
