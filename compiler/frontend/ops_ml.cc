@@ -135,13 +135,13 @@ Tensor post_transform(OnnxNode& n, const Tensor& s) {
   return where(total.eq(total.like(0)), total.like(0.5), e / total);
 }
 
-// The two scores of a binary classifier that has one: s (N, 1). complement: the score is a probability.
+// The two scores of a binary classifier that has one, s (N, 1): onnxruntime applies LOGISTIC and no other transform to them. complement: without
+// LOGISTIC they add up to 1, else to 0.
 Tensor binary_scores(OnnxNode& n, const Tensor& s, bool complement) {
-  if (complement) return Tensor::concat({1.0 - s, s}, 1);
   std::string t = n.attr("post_transform", "NONE");
-  n.require(t == "NONE" || t == "LOGISTIC" || t == "SOFTMAX" || t == "SOFTMAX_ZERO", "post_transform \"", t, "\" of a binary classifier is not supported");
-  Tensor both = Tensor::concat({-s, s}, 1);
-  return post_transform(n, both);
+  n.require(t != "PROBIT", "post_transform PROBIT of a binary classifier is not supported");
+  if (t == "LOGISTIC") return Tensor::concat({-s, s}, 1).sigmoid();
+  return Tensor::concat({complement ? 1.0 - s : -s, s}, 1);
 }
 
 Ints class_labels(OnnxNode& n, const char* ints) {
@@ -162,7 +162,7 @@ Tensors linear_classifier(OnnxNode& n) {
   if (classes == 1) {
     n.require(labels.size() == 2, "one row of coefficients needs two labels, there are ", labels.size());
     Tensor at = s.gt(s.like(0)).squeeze(1).cast(Kind::I64);
-    return {label_at(at), binary_scores(n, s, false)};
+    return {label_at(at), binary_scores(n, s, true)};
   }
   n.require(labels.empty() || i64(labels.size()) == classes, labels.size(), " labels for ", classes, " classes");
   return {label_at(s.argmax(1).first), post_transform(n, s)};
@@ -330,15 +330,19 @@ Tensors tree_classifier(OnnxNode& n) {
     return {Tensor::ints(labels).take(0, s.argmax(1).first), post_transform(n, s).cast(Kind::F32)};
   }
   // One score for two classes: a probability if no weight is negative.
+  i64 only = ids[0];
   t.targets = 1;
   for (TreeNode& node : t.nodes)
     for (auto& w : node.weights) w.first = 0;
   bool positive = std::ranges::all_of(weights, [](f64 w) { return w >= 0; });
   std::vector<f64> base = floats_or_tensor(n, "base_values");
+  n.require(base.size() <= (only == 0 ? 1 : 0), base.size(), " base_values of a binary classifier with weights of class ", only, " are not supported");
   Tensor s = walk(n, t, x, TreeSum::Sum, x.dtype());
-  if (!base.empty()) s = s + base.back();
+  if (!base.empty()) s = s + base[0];
   Tensor label = Tensor::ints(labels).take(0, s.gt(s.like(positive ? 0.5 : 0)).squeeze(1).cast(Kind::I64));
-  return {label, binary_scores(n, s, positive).cast(Kind::F32)};
+  // Weights of the second class alone leave the first one's score at 0.
+  Tensor scores = only == 0 ? binary_scores(n, s, positive) : post_transform(n, Tensor::concat({Tensor::full(s.shape(), s.dtype(), 0), s}, 1));
+  return {label, scores.cast(Kind::F32)};
 }
 
 // ai.onnx.ml 5: nodes and leaves in lists of their own.

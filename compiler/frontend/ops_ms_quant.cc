@@ -66,9 +66,9 @@ Tensor matmul_integer_to_float(OnnxNode& n) {
   return n.has(6) ? y + n[6] : y;
 }
 Tensor q_gemm(OnnxNode& n) {
-  Tensor a = centred(n[0], single(n.opt(2))), b = centred(n[3], n.opt(5));
+  Tensor a = centred(n[0], single(n.opt(2))), b = n[3];
   if (n.attr("transA", 0)) a = a.transpose();
-  if (n.attr("transB", 0)) b = b.transpose();
+  b = centred(n.attr("transB", 0) ? b.transpose() : b, n.opt(5));   // one zero point a column of what is multiplied
   Tensor acc = a.matmul(b, Kind::I32);
   if (n.has(6)) acc = acc + n[6];
   Tensor factor = single(n[1]) * n[4];

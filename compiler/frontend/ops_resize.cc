@@ -19,18 +19,20 @@ struct ResizeArgs {
 // One output element: what it reads and with which weight; nothing read: it is extrapolated.
 using Taps = std::map<i64, f64>;
 
-// Where in the input output element o lies.
-f64 source(const ResizeArgs& a, f64 o, f64 scale, i64 in, i64 out, const f64 roi[2]) {
-  f64 length = scale * f64(in), last = f64(in - 1);
+// Where in the input output element o lies. T: f32 for places that are then rounded to the nearest element, so that a scale like 0.6f gives the
+// element that it means; f64 for weights.
+template <class T>
+f64 source(const ResizeArgs& a, T o, T scale, i64 in, i64 out, const f64 roi[2]) {
+  T length = scale * T(in), last = T(in - 1);
   const std::string& c = a.coordinates;
-  if (c == "align_corners") return length == 1 ? 0 : o * last / (length - 1);
+  if (c == "align_corners") return length == 1 ? T(0) : o * last / (length - 1);
   if (c == "asymmetric") return o / scale;
-  if (c == "tf_half_pixel_for_nn") return (o + 0.5) / scale;
-  if (c == "pytorch_half_pixel") return length == 1 ? -0.5 : (o + 0.5) / scale - 0.5;
+  if (c == "tf_half_pixel_for_nn") return (o + T(0.5)) / scale;
+  if (c == "pytorch_half_pixel") return length == 1 ? T(-0.5) : (o + T(0.5)) / scale - T(0.5);
   if (c == "tf_crop_and_resize")
     return roi[0] * last + (length == 1 ? (roi[1] - roi[0]) * last / 2 : o * (roi[1] - roi[0]) * last / (length - 1));
-  f64 x = (o + 0.5) / scale - 0.5;
-  if (c == "half_pixel_symmetric") x += f64(in) / 2 * (1 - f64(out) / length);
+  T x = (o + T(0.5)) / scale - T(0.5);
+  if (c == "half_pixel_symmetric") x += T(in) / 2 * (1 - T(out) / length);
   return x;
 }
 
@@ -53,7 +55,8 @@ f64 weight(const ResizeArgs& a, f64 distance) {
 std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, const f64 roi[2]) {
   std::vector<Taps> all(out);
   for (i64 o = 0; o < out; o++) {
-    f64 x = source(a, f64(o), scale, in, out, roi);
+    bool rounds = a.mode == ResizeArgs::Nearest;
+    f64 x = rounds ? source<f32>(a, f32(o), f32(scale), in, out, roi) : source<f64>(a, f64(o), scale, in, out, roi);
     if (a.coordinates == "tf_crop_and_resize" && (x < 0 || x > f64(in - 1))) continue;
     auto clamped = [&](i64 i) { return std::clamp<i64>(i, 0, in - 1); };
     if (a.mode == ResizeArgs::Nearest) {

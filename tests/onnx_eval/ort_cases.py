@@ -1,0 +1,371 @@
+"""Makes cases in the layout of ONNX's backend data whose expected outputs come from onnxruntime: com.microsoft and ai.onnx.ml operators, and
+combinations of attributes that ONNX's own cases leave out. Run the result with onnx_eval.
+
+ort_cases.py OUT [--filter TEXT]
+"""
+import argparse
+import os
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+MS = "com.microsoft"
+ML = "ai.onnx.ml"
+rng = np.random.default_rng(7)
+cases = []
+
+
+def f32(*shape, scale=1.0):
+    return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+
+def ints(low, high, *shape, dtype=np.uint8):
+    return rng.integers(low, high, size=shape).astype(dtype)
+
+
+def case(name, op, inputs, outputs=1, domain="", const=(), opset=21, **attrs):
+    """inputs: arrays or None; const: numbers of those that are initializers; outputs: a count or a list of names ("" for one not wanted)."""
+    cases.append((name, op, inputs, outputs, domain, const, opset, attrs))
+
+
+def ms(name, op, inputs, outputs=1, const=(), **attrs):
+    case(name, op, inputs, outputs, MS, const, **attrs)
+
+
+def ml(name, op, inputs, outputs=1, **attrs):
+    case(name, op, inputs, outputs, ML, (), **attrs)
+
+
+def elem(a):
+    return helper.np_dtype_to_tensor_dtype(a.dtype)
+
+
+def build(name, op, inputs, outputs, domain, const, opset, attrs, out):
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
+    outs = [f"y{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
+    node = helper.make_node(op, names, outs, name=name, domain=domain, **attrs)
+    given = [(i, x) for i, x in enumerate(inputs) if x is not None]
+    init = [numpy_helper.from_array(x, f"x{i}") for i, x in given if i in const]
+    free = [(i, x) for i, x in given if i not in const]
+    graph = helper.make_graph(
+        [node], name, [helper.make_tensor_value_info(f"x{i}", elem(x), x.shape) for i, x in free],
+        [onnx.ValueInfoProto(name=o) for o in outs if o], init)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[
+        helper.make_opsetid("", opset), helper.make_opsetid(MS, 1), helper.make_opsetid(ML, 4)])
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    values = session.run(None, {f"x{i}": x for i, x in free})
+    del graph.output[:]
+    for o, v in zip([o for o in outs if o], values):
+        graph.output.append(helper.make_tensor_value_info(o, elem(v), v.shape))
+    del model.graph.output[:]
+    model.graph.output.extend(graph.output)
+    folder = os.path.join(out, "node", name, "test_data_set_0")
+    os.makedirs(folder)
+    onnx.save(model, os.path.join(out, "node", name, "model.onnx"))
+    for k, (i, x) in enumerate(free):
+        save(os.path.join(folder, f"input_{k}.pb"), x, f"x{i}")
+    for k, v in enumerate(values):
+        save(os.path.join(folder, f"output_{k}.pb"), v, f"y{k}")
+
+
+def save(path, array, name):
+    with open(path, "wb") as f:
+        f.write(numpy_helper.from_array(np.asarray(array), name).SerializeToString())
+
+
+def convolutions():
+    x1, x2, x3 = f32(2, 6, 19), f32(2, 6, 11, 13), f32(1, 4, 6, 7, 8)
+    for i, (x, w, a) in enumerate([
+        (x1, f32(4, 6, 3), dict(pads=[1, 2], strides=[2])),
+        (x1, f32(6, 1, 5), dict(group=6, strides=[3], auto_pad="SAME_LOWER")),
+        (x2, f32(8, 3, 3, 3), dict(group=2, pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2])),
+        (x2, f32(12, 1, 3, 2), dict(group=6, auto_pad="SAME_UPPER", strides=[2, 3])),
+        (x2, f32(5, 6, 1, 1), dict(strides=[2, 2])),
+        (x3, f32(4, 2, 2, 3, 2), dict(group=2, pads=[1, 1, 0, 0, 1, 1], strides=[1, 2, 1])),
+    ]):
+        case(f"conv_{i}", "Conv", [x, w, f32(w.shape[0])], **a)
+    for i, (x, w, a) in enumerate([
+        (x1, f32(6, 4, 3), dict(strides=[2])),
+        (x1, f32(6, 2, 5), dict(strides=[3], group=2, dilations=[2], pads=[1, 2])),
+        (x2, f32(6, 4, 2, 2), dict(strides=[2, 2])),
+        (x2, f32(6, 4, 3, 3), dict(strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1])),
+        (x2, f32(6, 2, 4, 3), dict(strides=[1, 2], group=3, dilations=[2, 1], pads=[0, 1, 1, 0])),
+        (x2, f32(6, 4, 3, 5), dict(strides=[2, 3], auto_pad="SAME_UPPER")),
+        (x2, f32(6, 4, 3, 5), dict(strides=[2, 3], auto_pad="SAME_LOWER")),
+        (x2, f32(6, 4, 3, 3), dict(strides=[3, 2], output_shape=[33, 26])),
+        (x3, f32(4, 2, 2, 3, 2), dict(strides=[2, 1, 3], group=2)),
+    ]):
+        case(f"conv_transpose_{i}", "ConvTranspose", [x, w, f32(w.shape[1] * a.get("group", 1))], **a)
+
+
+def pools():
+    x1, x2, x3 = f32(2, 3, 17), f32(2, 3, 11, 13), f32(1, 2, 7, 8, 9)
+    for i, (x, a) in enumerate([
+        (x1, dict(kernel_shape=[3], strides=[2], ceil_mode=1)),
+        (x2, dict(kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])),
+        (x2, dict(kernel_shape=[3, 3], strides=[2, 3], pads=[1, 1, 1, 1], ceil_mode=1)),
+        (x2, dict(kernel_shape=[4, 3], strides=[3, 2], auto_pad="SAME_UPPER")),
+        (x2, dict(kernel_shape=[2, 3], dilations=[2, 3], strides=[1, 2])),
+        (x3, dict(kernel_shape=[2, 3, 2], strides=[2, 1, 2], pads=[1, 1, 0, 0, 1, 1], ceil_mode=1)),
+    ]):
+        case(f"max_pool_{i}", "MaxPool", [x], outputs=2, **a)
+        for pad in (0, 1):
+            case(f"average_pool_{i}_{pad}", "AveragePool", [x], count_include_pad=pad, opset=19, **a)
+        if "ceil_mode" not in a:
+            case(f"lp_pool_{i}", "LpPool", [x], opset=18, p=1 + i % 3, **a)
+    case("max_pool_storage_order", "MaxPool", [x2], outputs=2, kernel_shape=[3, 3], strides=[2, 2], storage_order=1)
+    case("max_roi_pool", "MaxRoiPool", [x2, np.array([[0, 1, 1, 8, 9], [1, 0, 2, 12, 4], [0, 5, 5, 5, 5]], np.float32)], pooled_shape=[3, 2], spatial_scale=0.8)
+    case("global_lp_pool", "GlobalLpPool", [x2], p=3)
+
+
+def resizes():
+    x = f32(1, 2, 7, 10)
+    for mode in ("nearest", "linear", "cubic"):
+        for c in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
+            # onnxruntime's align_corners differs from ONNX's where the output's length is not a whole number.
+            for k, s in enumerate(([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 3.0, 0.5] if c == "align_corners" else [1.0, 1.0, 0.6, 1.7])):
+                case(f"resize_{mode}_{c}_{k}", "Resize", [x, None, np.array(s, np.float32)], const=(2,), opset=19, mode=mode, coordinate_transformation_mode=c,
+                     nearest_mode=("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")[k + len(c) % 3])
+    case("resize_sizes", "Resize", [x, None, None, np.array([1, 2, 14, 5], np.int64)], const=(3,), opset=13, mode="linear")
+    case("resize_u8", "Resize", [ints(0, 256, 1, 3, 5, 6), None, None, np.array([1, 3, 11, 12], np.int64)], const=(3,), opset=13, mode="nearest")
+    case("resize_10", "Resize", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), opset=10, mode="linear")
+    case("upsample_9", "Upsample", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), opset=9, mode="nearest")
+
+
+def norms():
+    x = f32(2, 6, 5, 4)
+    for const in ((), (1, 2, 3, 4)):
+        case(f"batch_norm_{len(const)}", "BatchNormalization", [x, f32(6), f32(6), f32(6), np.abs(f32(6)) + 0.1], const=const, opset=15, epsilon=1e-3)
+    case("instance_norm", "InstanceNormalization", [x, f32(6), f32(6)])
+    case("group_norm_21", "GroupNormalization", [x, f32(6), f32(6)], num_groups=3)
+    case("layer_norm_outputs", "LayerNormalization", [x, f32(5, 4), f32(5, 4)], outputs=3, axis=-2)
+    case("layer_norm_f16", "LayerNormalization", [f32(3, 64).astype(np.float16), f32(64).astype(np.float16)], axis=-1)
+    case("simplified_layer_norm", "SimplifiedLayerNormalization", [f32(3, 4, 32), f32(32)], axis=-1, epsilon=1e-6)
+    case("lrn", "LRN", [x], size=3, alpha=0.3, beta=0.6, bias=2.0)
+    for op in ("Softmax", "LogSoftmax", "Hardmax"):
+        for axis in (0, 1, 2, 3):
+            case(f"{op.lower()}_12_{axis}", op, [x], opset=12, axis=axis)
+            case(f"{op.lower()}_13_{axis}", op, [x], opset=13, axis=axis)
+
+
+def quantized():
+    x, w = ints(0, 256, 2, 6, 9, 8), ints(-128, 128, 8, 3, 3, 3, dtype=np.int8)
+    s, z = np.float32(0.05), np.uint8(120)
+    scalar = np.float32
+    for const in ((), (1, 2, 3, 4, 5, 6, 7, 8)):
+        case(f"qlinear_conv_{len(const)}", "QLinearConv", [x, np.array(s), np.array(z), w, np.abs(f32(8)) * 0.01 + 0.001, np.zeros(8, np.int8), np.array(scalar(0.7)),
+                                                          np.array(np.uint8(100)), ints(-500, 500, 8, dtype=np.int32)], const=const, group=2, pads=[1, 1, 1, 1], strides=[2, 1])
+    case("conv_integer", "ConvInteger", [x, ints(0, 256, 4, 6, 3, 2), np.array(z), np.array(np.uint8(7))], pads=[1, 0, 1, 1], strides=[1, 2], opset=10)
+    case("matmul_integer_rows", "MatMulInteger", [ints(0, 256, 3, 5), ints(0, 256, 5, 4), np.array(np.uint8(3)), ints(0, 256, 4)], opset=10)
+    case("matmul_integer_i8", "MatMulInteger", [ints(0, 256, 2, 3, 5), ints(-128, 128, 5, 4, dtype=np.int8), np.array(np.uint8(3)), np.array(np.int8(-4))], opset=10)
+    case("qlinear_matmul_columns", "QLinearMatMul", [ints(0, 256, 3, 5), np.array(s), np.array(z), ints(-128, 128, 5, 4, dtype=np.int8), np.abs(f32(4)) * 0.02 + 0.01,
+                                                     np.zeros(4, np.int8), np.array(scalar(0.4)), np.array(np.uint8(128))])
+    case("dynamic_quantize_linear", "DynamicQuantizeLinear", [f32(4, 7) * 3], outputs=3, opset=11)
+    for d, lo in ((np.uint8, 0), (np.int8, -128), (np.uint16, 0), (np.int16, -32768)):
+        q = np.dtype(d).name
+        zero = np.array(d(5))
+        case(f"quantize_{q}", "QuantizeLinear", [f32(6, 7) * 3, np.array(scalar(0.02)), zero])
+        case(f"dequantize_{q}", "DequantizeLinear", [ints(lo, lo + 256, 6, 7, dtype=d), np.array(scalar(0.02)), zero])
+    case("quantize_axis", "QuantizeLinear", [f32(3, 4, 5), np.abs(f32(4)) + 0.01, ints(0, 256, 4)], axis=1)
+    case("dequantize_block", "DequantizeLinear", [ints(0, 256, 3, 8, 5), np.abs(f32(3, 2, 5)) + 0.01, ints(0, 256, 3, 2, 5)], axis=1, block_size=4)
+    case("dequantize_i32", "DequantizeLinear", [ints(-1000, 1000, 3, 4, dtype=np.int32), np.abs(f32(4)) + 0.01], axis=1)
+
+    one = [np.array(scalar(0.04)), np.array(np.uint8(130))]
+    two = [np.array(scalar(0.03)), np.array(np.uint8(110))]
+    out = [np.array(scalar(0.07)), np.array(np.uint8(125))]
+    a, b = ints(0, 256, 2, 3, 6, 7), ints(0, 256, 2, 3, 6, 7)
+    for op in ("QLinearAdd", "QLinearMul"):
+        ms(op.lower(), op, [a, *one, b[:, :, :1], *two, *out])
+    ms("qlinear_sigmoid", "QLinearSigmoid", [a, *one, np.array(scalar(1 / 256)), np.array(np.uint8(0))], const=(1, 2, 3, 4))
+    ms("qlinear_leaky_relu", "QLinearLeakyRelu", [a, *one, *out], const=(1, 2, 3, 4), alpha=0.1)
+    ms("qlinear_global_average_pool", "QLinearGlobalAveragePool", [a, *one, *out])
+    ms("qlinear_global_average_pool_last", "QLinearGlobalAveragePool", [a, *one, *out], channels_last=1)
+    ms("qlinear_average_pool", "QLinearAveragePool", [a, *one, *out], kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 1])
+    ms("qlinear_concat", "QLinearConcat", [*out, a, *one, b, *two], const=(0, 1, 3, 4, 6, 7), axis=1)
+    ms("qlinear_softmax", "QLinearSoftmax", [a, *one, np.array(scalar(1 / 256)), np.array(np.uint8(0))], const=(1, 2, 3, 4), axis=-1, opset=13)
+    ms("qlinear_where", "QLinearWhere", [ints(0, 2, 2, 3, 6, 7).astype(bool), a, *one, b, *two, *out], const=(2, 3, 5, 6, 7, 8))
+    ms("qgemm", "QGemm", [ints(0, 256, 4, 5), *one, ints(-128, 128, 6, 5, dtype=np.int8), np.abs(f32(6)) * 0.02 + 0.01, np.zeros(6, np.int8),
+                          ints(-100, 100, 6, dtype=np.int32), np.array(scalar(0.4)), np.array(np.uint8(128))], transB=1)
+    ms("qgemm_float", "QGemm", [ints(0, 256, 4, 5), *one, ints(-128, 128, 5, 6, dtype=np.int8), np.array(scalar(0.02)), np.array(np.int8(3))])
+    ms("dynamic_quantize_matmul", "DynamicQuantizeMatMul", [f32(2, 3, 5), ints(0, 256, 5, 4), np.abs(f32(4)) + 0.01, ints(0, 256, 4), f32(4)])
+    ms("matmul_integer_to_float", "MatMulIntegerToFloat", [ints(0, 256, 3, 5), ints(-128, 128, 5, 4, dtype=np.int8), np.array(scalar(0.02)), np.abs(f32(4)) + 0.01,
+                                                           np.array(np.uint8(100)), ints(-128, 128, 4, dtype=np.int8), f32(4)])
+    for bits in (4, 8):
+        for zero in (False, True):
+            n, k, block = 6, 40, 16
+            blocks = -(-k // block)
+            b4 = ints(0, 256, n, blocks, block * bits // 8)
+            inputs = [f32(2, 3, k), b4, np.abs(f32(n, blocks)) + 0.01]
+            if zero:
+                inputs.append(ints(0, 256, n, -(-blocks * bits // 8)))
+            ms(f"matmul_{bits}bits_{int(zero)}", "MatMulNBits", inputs, const=tuple(range(1, len(inputs))), K=k, N=n, bits=bits, block_size=block)
+    ms("matmul_4bits_float_zero", "MatMulNBits", [f32(3, 32), ints(0, 256, 4, 2, 8), np.abs(f32(4, 2)) + 0.01, f32(4, 2) + 8], const=(1, 2, 3), K=32, N=4, bits=4, block_size=16)
+    ms("gather_block_quantized", "GatherBlockQuantized", [ints(0, 256, 9, 16), ints(-9, 9, 2, 3, dtype=np.int64), np.abs(f32(9, 2)) + 0.01, ints(0, 256, 9, 1)],
+       const=(0, 2, 3), bits=4, block_size=16, quantize_axis=1, gather_axis=0)
+
+
+def fused():
+    ms("fused_matmul", "FusedMatMul", [f32(2, 5, 3), f32(2, 4, 5)], alpha=0.5, transA=1, transB=1)
+    ms("fused_matmul_batch", "FusedMatMul", [f32(3, 2, 5), f32(5, 2, 4)], transBatchA=1, transBatchB=1)
+    ms("fused_gemm", "FusedGemm", [f32(3, 4), f32(5, 4), f32(5)], transB=1, alpha=0.7, beta=1.5, activation="LeakyRelu", activation_alpha=0.2)
+    for act, params in (("Relu", None), ("Clip", [-0.5, 0.7]), ("LeakyRelu", [0.3]), ("Sigmoid", None), ("Tanh", None), ("HardSigmoid", [0.3, 0.4])):
+        extra = dict(activation_params=params) if params else {}
+        ms(f"fused_conv_{act.lower()}", "FusedConv", [f32(1, 4, 7, 7), f32(6, 4, 3, 3), f32(6)], const=(1, 2), activation=act, pads=[1, 1, 1, 1], **extra)
+    ms("fused_conv_sum", "FusedConv", [f32(1, 4, 7, 7), f32(6, 4, 3, 3), f32(6), f32(1, 6, 7, 7)], const=(1, 2), activation="Relu", pads=[1, 1, 1, 1])
+    ms("gelu", "Gelu", [f32(3, 9, scale=2)])
+    ms("fast_gelu", "FastGelu", [f32(3, 9, scale=0.7), f32(9, scale=0.7)])
+    ms("quick_gelu", "QuickGelu", [f32(3, 9, scale=2)], alpha=1.3)
+    ms("bias_gelu", "BiasGelu", [f32(3, 9, scale=2), f32(9)])
+    ms("skip_layer_norm", "SkipLayerNormalization", [f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)], outputs=["y", "", "", "s"], epsilon=1e-5)
+    ms("skip_layer_norm_broadcast", "SkipLayerNormalization", [f32(2, 3, 8), f32(3, 8), f32(8)])
+    ms("skip_rms_norm", "SkipSimplifiedLayerNormalization", [f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8)], outputs=["y", "", "", "s"], epsilon=1e-5)
+    ids, segments = ints(0, 20, 2, 5, dtype=np.int32), ints(0, 2, 2, 5, dtype=np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    ms("embed_layer_norm", "EmbedLayerNormalization", [ids, segments, f32(20, 8), f32(6, 8), f32(2, 8), f32(8), f32(8), mask], outputs=2)
+    ms("embed_layer_norm_plain", "EmbedLayerNormalization", [ids, None, f32(20, 8), f32(6, 8), None, f32(8), f32(8), None, ints(0, 6, 2, 5, dtype=np.int32)], outputs=["y", "m", "s"])
+    ms("bias_softmax", "BiasSoftmax", [f32(2, 3, 4, 5), f32(2, 1, 1, 5)], axis=3, is_inner_broadcast=1)
+    ms("group_norm", "GroupNorm", [f32(2, 4, 5, 8), f32(8), f32(8)], groups=4, activation=1)
+    ms("skip_group_norm", "SkipGroupNorm", [f32(2, 4, 5, 8), f32(8), f32(8), f32(2, 4, 5, 8), f32(8)], outputs=2, groups=2, activation=0)
+    ms("nhwc_conv", "NhwcFusedConv", [f32(1, 7, 6, 4).astype(np.float16), f32(6, 4, 3, 3).astype(np.float16), f32(6).astype(np.float16)], pads=[1, 1, 1, 1], activation="Relu")
+    ms("cdist", "CDist", [f32(4, 3), f32(5, 3)], metric="euclidean")
+
+
+def attentions():
+    b, s, h, d = 2, 4, 2, 8
+    hid = h * d
+    x, w, bias = f32(b, s, hid), f32(hid, 3 * hid, scale=0.3), f32(3 * hid)
+    past = f32(2, b, h, 3, d)
+    lengths = np.array([2, 4], np.int32)
+    two_d = np.array([[1, 1, 1, 0], [1, 1, 0, 1]], np.int32)
+    ms("attention", "Attention", [x, w, bias], num_heads=h)
+    ms("attention_scale", "Attention", [x, w, None], num_heads=h, scale=0.4)
+    ms("attention_lengths", "Attention", [x, w, bias, lengths], num_heads=h)
+    ms("attention_ends_starts", "Attention", [x, w, bias, np.array([4, 3, 1, 0], np.int32)], num_heads=h)
+    ms("attention_mask", "Attention", [x, w, bias, two_d], num_heads=h)
+    ms("attention_mask_3d", "Attention", [x, w, bias, ints(0, 2, b, s, s, dtype=np.int32) | np.eye(s, dtype=np.int32)], num_heads=h)
+    ms("attention_causal_past", "Attention", [x, w, bias, None, past], outputs=2, num_heads=h, unidirectional=1)
+    ms("attention_bias", "Attention", [x, w, bias, None, None, f32(1, h, s, s)], num_heads=h)
+    ms("attention_sizes", "Attention", [x, f32(hid, 2 * hid + 24, scale=0.3), f32(2 * hid + 24)], num_heads=h, qkv_hidden_sizes=[hid, hid, 24])
+    q, k, v = f32(b, s, hid), f32(b, 6, hid), f32(b, 6, hid)
+    ms("mha", "MultiHeadAttention", [q, k, v], num_heads=h)
+    ms("mha_bias", "MultiHeadAttention", [q, k, v, bias], num_heads=h)
+    ms("mha_padding", "MultiHeadAttention", [q, k, v, None, np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 0]], np.int32)], num_heads=h)
+    ms("mha_attention_bias", "MultiHeadAttention", [q, k, v, None, None, f32(1, h, s, 6)], num_heads=h)
+    ms("mha_past", "MultiHeadAttention", [q, f32(b, s, hid), f32(b, s, hid), None, None, None, f32(b, h, 3, d), f32(b, h, 3, d)], outputs=3, num_heads=h, unidirectional=1)
+    ms("mha_cross", "MultiHeadAttention", [q, f32(b, h, 6, d), f32(b, h, 6, d)], num_heads=h)
+    cos, sin = f32(16, d // 2), f32(16, d // 2)
+    rot_h = 16   # onnxruntime asks for head sizes that are multiples of 8
+    ms("rotary", "RotaryEmbedding", [f32(b, s, hid), ints(0, 16, b, s, dtype=np.int64), cos, sin])
+    ms("rotary_interleaved", "RotaryEmbedding", [f32(b, h, s, d), np.array([3], np.int64), cos, sin], interleaved=1)
+    ms("rotary_partial", "RotaryEmbedding", [f32(b, s, 2 * rot_h), ints(0, 16, b, s, dtype=np.int64), cos, sin], num_heads=2, rotary_embedding_dim=d)
+    heads, kv = 4, 2
+    cos, sin = f32(20, 8), f32(20, 8)
+
+    def gqa(name, steps, total, seqlens, cache, extra=(), **a):
+        b = len(seqlens)
+        inputs = [f32(b, steps, heads * 16), f32(b, steps, kv * 16), f32(b, steps, kv * 16), f32(b, kv, cache, 16), f32(b, kv, cache, 16), np.array(seqlens, np.int32), np.array(total, np.int32), *extra]
+        ms(name, "GroupQueryAttention", inputs, outputs=3, const=(6,), num_heads=heads, kv_num_heads=kv, **a)
+
+    gqa("gqa_prompt", 5, 5, [4, 4], 0)
+    gqa("gqa_token", 1, 7, [6, 6], 6)
+    gqa("gqa_rotary_prompt", 5, 5, [4, 4], 0, (cos, sin), do_rotary=1)
+    gqa("gqa_rotary_token", 1, 7, [6, 6], 6, (cos, sin), do_rotary=1)
+    gqa("gqa_rotary_interleaved", 1, 7, [6, 6], 6, (cos, sin), do_rotary=1, rotary_interleaved=1)
+    gqa("gqa_window", 6, 6, [5, 5], 0, local_window_size=2)
+    gqa("gqa_softcap", 5, 5, [4, 4], 0, softcap=5.0)
+    gqa("gqa_smooth", 5, 5, [4, 4], 0, smooth_softmax=1)
+    gqa("gqa_sink", 5, 5, [4, 4], 0, (None, None, None, None, f32(heads)))
+    gqa("gqa_chunk", 3, 8, [7], 5, (cos, sin), do_rotary=1)
+    packed = [f32(b, 5, (heads + 2 * kv) * 16), None, None, f32(b, kv, 0, 16), f32(b, kv, 0, 16), np.array([4, 4], np.int32), np.array(5, np.int32), cos, sin]
+    ms("gqa_packed", "GroupQueryAttention", packed, outputs=3, const=(6,), num_heads=heads, kv_num_heads=kv, do_rotary=1)
+    ms("q_attention", "QAttention", [ints(0, 256, b, s, hid), ints(-128, 128, hid, 3 * hid, dtype=np.int8), bias, np.array(np.float32(0.02)), np.array(np.float32(0.01)), lengths,
+                                     np.array(np.uint8(120)), np.array(np.int8(2))], num_heads=h)
+
+
+def tree(name, op, what, x, nodes, leaves, **a):
+    """nodes: (tree, node, feature, mode, value, yes, no, missing); leaves: (tree, node, target, weight)"""
+    cols = list(zip(*nodes))
+    attrs = dict(zip(("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values", "nodes_truenodeids", "nodes_falsenodeids",
+                      "nodes_missing_value_tracks_true"), map(list, cols)))
+    cols = list(zip(*leaves))
+    attrs.update(zip((f"{what}_treeids", f"{what}_nodeids", f"{what}_ids", f"{what}_weights"), map(list, cols)))
+    ml(name, op, [x], outputs=2 if what == "class" else 1, **attrs, **a)
+
+
+def classic():
+    x = f32(6, 4)
+    ml("scaler", "Scaler", [x], offset=[1.0, 2.0, 3.0, 4.0], scale=[0.5, 0.1, 2.0, 3.0])
+    ml("scaler_one", "Scaler", [ints(-5, 5, 3, 4, dtype=np.int64)], offset=[1.0], scale=[0.5])
+    for norm in ("MAX", "L1", "L2"):
+        ml(f"normalizer_{norm.lower()}", "Normalizer", [np.abs(x)], norm=norm)
+    ml("linear_regressor", "LinearRegressor", [x], coefficients=[float(v) for v in f32(8)], intercepts=[0.5, -0.5], targets=2)
+    for post in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        ml(f"linear_classifier_{post.lower()}", "LinearClassifier", [x], outputs=2, coefficients=[float(v) for v in f32(12)], intercepts=[0.1, 0.2, 0.3],
+           classlabels_ints=[10, 20, 30], post_transform=post)
+        ml(f"linear_classifier_binary_{post.lower()}", "LinearClassifier", [x], outputs=2, coefficients=[float(v) for v in f32(4)], intercepts=[0.1],
+           classlabels_ints=[10, 20], post_transform=post)
+    sv = [float(v) for v in f32(5 * 4)]
+    for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        ml(f"svm_regressor_{kernel.lower()}", "SVMRegressor", [x], coefficients=[float(v) for v in f32(5)], support_vectors=sv, rho=[0.3], n_supports=5, kernel_type=kernel,
+           kernel_params=[0.2, 0.5, 3.0])
+        ml(f"svm_classifier_{kernel.lower()}", "SVMClassifier", [x], outputs=2, coefficients=[float(v) for v in f32(2 * 5)], support_vectors=sv, rho=[0.3, -0.1, 0.2],
+           vectors_per_class=[2, 1, 2], classlabels_ints=[4, 5, 6], kernel_type=kernel, kernel_params=[0.2, 0.5, 3.0])
+    ml("svm_classifier_two", "SVMClassifier", [x], outputs=2, coefficients=[float(v) for v in f32(5)], support_vectors=sv, rho=[0.3], vectors_per_class=[2, 3],
+       classlabels_ints=[4, 5], kernel_type="RBF", kernel_params=[0.2, 0.5, 3.0])
+    ml("array_feature_extractor", "ArrayFeatureExtractor", [x, np.array([[2, 0, 3]], np.int64)])
+    ml("binarizer", "Binarizer", [x], threshold=0.2)
+    holes = x.copy()
+    holes[1, 2] = np.nan
+    ml("imputer", "Imputer", [holes], imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan"))
+    ml("imputer_int", "Imputer", [ints(-1, 2, 3, 4, dtype=np.int64)], imputed_value_int64s=[7], replaced_value_int64=-1)
+    ml("label_encoder", "LabelEncoder", [ints(0, 5, 7, dtype=np.int64)], keys_int64s=[0, 2, 3], values_floats=[0.5, 1.5, 2.5], default_float=-1.0)
+    ml("one_hot_encoder", "OneHotEncoder", [ints(0, 4, 5, dtype=np.int64)], cats_int64s=[0, 1, 3], zeros=1)
+    ml("feature_vectorizer", "FeatureVectorizer", [f32(3, 2), f32(3, 4)], inputdimensions=[2, 4])
+    holes[4, 0] = np.nan
+    nodes = [(0, 0, 0, "BRANCH_LEQ", 0.1, 1, 2, 1), (0, 1, 1, "BRANCH_LT", -0.2, 3, 4, 0), (0, 2, 0, "LEAF", 0.0, 0, 0, 0), (0, 3, 0, "LEAF", 0.0, 0, 0, 0),
+             (0, 4, 0, "LEAF", 0.0, 0, 0, 0), (1, 0, 2, "BRANCH_GT", 0.3, 1, 2, 0), (1, 1, 0, "LEAF", 0.0, 0, 0, 0), (1, 2, 3, "BRANCH_GTE", 0.0, 3, 4, 1),
+             (1, 3, 0, "LEAF", 0.0, 0, 0, 0), (1, 4, 0, "LEAF", 0.0, 0, 0, 0)]
+    leaves = [(0, 2, 0, 0.5), (0, 3, 1, 0.25), (0, 3, 0, 0.125), (0, 4, 2, 0.75), (1, 1, 2, 0.5), (1, 3, 1, 1.5), (1, 4, 0, 0.3)]
+    for post in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        tree(f"tree_classifier_{post.lower()}", "TreeEnsembleClassifier", "class", holes, nodes, leaves, classlabels_int64s=[7, 8, 9], post_transform=post)
+    one = [(t, i, 0, w) for t, i, _, w in leaves if (t, i) != (0, 3)] + [(0, 3, 0, 0.2)]
+    signed = [(t, i, k, -w if i == 3 else w) for t, i, k, w in one]
+    for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+        for kind, ls in (("one", one), ("signed", signed), ("second", [(t, i, 1, w) for t, i, _, w in one]), ("second_signed", [(t, i, 1, w) for t, i, _, w in signed])):
+            for base in ([], [0.2]) if "second" not in kind else ([],):
+                extra = dict(base_values=base) if base else {}
+                tree(f"tree_classifier_two_{kind}_{post.lower()}_{len(base)}", "TreeEnsembleClassifier", "class", holes, nodes, ls, classlabels_int64s=[7, 8],
+                     post_transform=post, **extra)
+    for how in ("SUM", "AVERAGE", "MIN", "MAX"):
+        tree(f"tree_regressor_{how.lower()}", "TreeEnsembleRegressor", "target", holes, nodes, [(t, i, 0, w) for t, i, _, w in one], n_targets=1, aggregate_function=how,
+             base_values=[0.25])
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("out")
+    p.add_argument("--filter", default="")
+    a = p.parse_args()
+    shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
+    for make in (convolutions, pools, resizes, norms, quantized, fused, attentions, classic):
+        make()
+    made = 0
+    for c in cases:
+        if a.filter not in c[0]:
+            continue
+        try:
+            build(*c, out=a.out)
+            made += 1
+        except Exception as e:  # an operator that this onnxruntime has no CPU kernel for
+            print(f"left out {c[0]}: {str(e).splitlines()[0][:160]}")
+    print(f"made {made} of {len(cases)}")
+
+
+if __name__ == "__main__":
+    main()
