@@ -326,12 +326,14 @@ class Writer {
         return;
       case Op::Special: return special(u);
       case Op::Range: {
+        if (u.arg<RangeArg>().kind == AxisKind::Task) return task(u);
         names_[u] = str("r", count_++);
         line(str("for (", scalar(Kind::Index), " ", names_[u], " = 0; ", names_[u], " < ", value(u.src(0)), "; ", names_[u], "++) {"));
         depth_++;
         return;
       }
       case Op::End:
+        if (u.src(0).arg<RangeArg>().kind == AxisKind::Task) return;
         depth_--;
         TG_CHECK(depth_ >= 1, "END without RANGE");
         return line("}");
@@ -386,6 +388,11 @@ class Writer {
     if (!lang_.wide && u.dtype().kind == Kind::Bool) x = str("-(char)(", x, ")");
     define(u, str("(", type(u.dtype()), ")(", x, ")"));
   }
+  // The loop over tasks is the launch.
+  void task(UOp u) {
+    if (lang_.group_id.empty()) names_[u] = "task";
+    else define(u, fill(lang_.group_id, {"0"}));
+  }
   void special(UOp u) {
     i64 a = u.arg_int();
     if (a == 0) {
@@ -401,7 +408,8 @@ class Writer {
     if (lang_.group_id.empty()) {
       for (UOp p : params_) {
         std::string t = in_memory(p.dtype().kind);
-        head_ += str("  ", t, "* p", p.arg_int(), " = (", t, "*)args[", p.arg_int(), "];\n");
+        // Buffers of one launch do not overlap: an in-place output is the same parameter as its input.
+        head_ += str("  ", t, "* restrict p", p.arg_int(), " = (", t, "*)args[", p.arg_int(), "];\n");
       }
       for (size_t i = 0; i < vars_.size(); i++) head_ += str("  i64 n", i, " = vars[", i, "];\n");
       return str(lang_.kernel, " ", entry, "(void* const* args, const i64* vars, i64 task)");
