@@ -2,6 +2,10 @@
 //   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
 // --print shows each graph's text; --dump writes graphs, inputs and answers for oracle.py. Exit code 1 if any graph fails; what fails is printed
 // with its seed.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -21,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void write(const fs::path& p, std::span<const u8> bytes) {
+void write_file(const fs::path& p, std::span<const u8> bytes) {
   std::ofstream f(p, std::ios::binary);
   f.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   if (!f) fail("cannot write ", p.string());
@@ -33,7 +37,7 @@ void dump(const fs::path& dir, const fuzz::Case& c, const std::vector<Values>& o
   std::string text = print(c.graph.sink), list;
   auto one = [&](const std::string& name_, const Values& v, f64 error) {
     list += str(name_, ' ', name(v.dtype), " (", join(v.dims, ","), ") ", error, '\n');
-    write(dir / (name_ + ".bin"), encode(v));
+    write_file(dir / (name_ + ".bin"), encode(v));
   };
   for (size_t i = 0; i < c.inputs.size(); i++) one(str("x", i), c.inputs[i], 0);
   for (size_t i = 0; i < c.graph.constants.size(); i++) {
@@ -42,14 +46,59 @@ void dump(const fs::path& dir, const fuzz::Case& c, const std::vector<Values>& o
   }
   for (size_t i = 0; i < out.size(); i++) one(str("y", i), out[i], c.error[i]);
   auto bytes = [](const std::string& s) { return std::span(reinterpret_cast<const u8*>(s.data()), s.size()); };
-  write(dir / "graph.txt", bytes(text));
-  write(dir / "values.txt", bytes(list));
+  write_file(dir / "graph.txt", bytes(text));
+  write_file(dir / "values.txt", bytes(list));
 }
 
 i64 integer(std::string_view option, const char* s) {
   i64 v = 0;
   if (!s || std::from_chars(s, s + std::strlen(s), v).ec != std::errc()) fail(option, " takes a number");
   return v;
+}
+
+// What runs now, for the handler below.
+long long g_seed = 0;
+const char* g_stage = "";
+void crashed(int signal) {
+  std::fprintf(stderr, "\nCRASHED seed %lld, %s: signal %d\n", g_seed, g_stage, signal);
+  _exit(3);
+}
+
+// Right or not; a byte to `pipe` for each stage that is.
+bool one_case(const fuzz::Options& o, const std::string& stage, const std::string& dir, bool show, int pipe) {
+  for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(s, crashed);
+  bool ok = true;
+  fuzz::Case c = fuzz::generate(o);
+  Arena::Scope scope(*c.graph.arena);
+  if (show) std::printf("seed %lld\n%s", g_seed, print(c.graph.sink).c_str());
+  auto guarded = [&](auto fn) {
+    try {
+      fn();
+    } catch (const Error& e) {
+      ok = false;
+      std::printf("FAILED seed %lld, %s: %s\n", g_seed, g_stage, e.what());
+    }
+    std::fflush(stdout);
+  };
+  std::vector<Values> want;
+  guarded([&] {
+    if (std::string bad = violation(Spec::Tensor, c.graph.sink); !bad.empty()) fail(bad);
+    want = eval_graph(c.graph, c.inputs, c.vars);
+    if (!dir.empty()) dump(fs::path(dir) / std::to_string(o.seed), c, want);
+  });
+  for (size_t k = 0; ok && k < fuzz::stages().size(); k++) {
+    const fuzz::Stage& s = fuzz::stages()[k];
+    if (!stage.empty() && stage != s.name) continue;
+    g_stage = s.name;
+    guarded([&] {
+      std::vector<Values> got = s.run(c);
+      for (size_t i = 0; i < want.size(); i++)
+        if (std::string bad = fuzz::difference(got[i], want[i], c.error[i]); !bad.empty()) fail("output ", i, ": ", bad);
+      u8 right = u8(k);
+      if (write(pipe, &right, 1) != 1) fail("the pipe is closed");
+    });
+  }
+  return ok;
 }
 
 }  // namespace
@@ -79,36 +128,32 @@ int main(int argc, char** argv) {
       else fail("unknown option: ", a);
     }
     i64 failed = 0, run = 0;
-    std::map<std::string, i64> passed;
+    std::map<u8, i64> passed;  // by stage
     auto begin = std::chrono::steady_clock::now();
     for (i64 n = 0; seconds ? std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds) : n < count; n++) {
       o.seed = u64(seed + n);
-      fuzz::Case c = fuzz::generate(o);
-      Arena::Scope scope(*c.graph.arena);
+      g_seed = seed + n, g_stage = "eval";
       run++;
-      if (show) std::printf("seed %lld\n%s", static_cast<long long>(o.seed), print(c.graph.sink).c_str());
-      std::string where = "spec";
-      try {
-        if (std::string bad = violation(Spec::Tensor, c.graph.sink); !bad.empty()) fail(bad);
-        where = "eval";
-        std::vector<Values> want = eval_graph(c.graph, c.inputs, c.vars);
-        if (!dir.empty()) dump(fs::path(dir) / std::to_string(o.seed), c, want);
-        for (const fuzz::Stage& s : fuzz::stages()) {
-          if (!stage.empty() && stage != s.name) continue;
-          where = s.name;
-          std::vector<Values> got = s.run(c);
-          for (size_t i = 0; i < want.size(); i++)
-            if (std::string bad = fuzz::difference(got[i], want[i], c.error[i]); !bad.empty()) fail("output ", i, ": ", bad);
-          passed[s.name]++;
-        }
-      } catch (const Error& e) {
-        failed++;
-        std::printf("FAILED seed %lld, %s: %s\n", static_cast<long long>(o.seed), where.c_str(), e.what());
-      }
+      // A child of its own: what crashes is one failure.
+      int fd[2];
       std::fflush(stdout);
+      if (pipe(fd)) fail("no pipe");
+      pid_t child = fork();
+      if (child < 0) fail("no child process");
+      if (child == 0) {
+        close(fd[0]);
+        _exit(one_case(o, stage, dir, show, fd[1]) ? 0 : 1);
+      }
+      close(fd[1]);
+      u8 right = 0;
+      while (read(fd[0], &right, 1) == 1) passed[right]++;
+      close(fd[0]);
+      int status = 0;
+      waitpid(child, &status, 0);
+      failed += status != 0;
     }
     std::printf("%lld graphs, %lld failed", static_cast<long long>(run), static_cast<long long>(failed));
-    for (auto& [name, n] : passed) std::printf(", %s: %lld right", name.c_str(), static_cast<long long>(n));
+    for (auto& [i, n] : passed) std::printf(", %s: %lld right", fuzz::stages()[i].name, static_cast<long long>(n));
     std::printf("\n");
     return failed != 0;
   } catch (const Error& e) {

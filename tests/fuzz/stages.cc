@@ -1,11 +1,20 @@
 #include "stages.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include "backend/backend.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "codegen/lower.h"
 #include "ir/canonical.h"
 #include "ir/eval_kernel.h"
 #include "ir/eval_linear.h"
 #include "ir/spec.h"
 #include "ir/text.h"
+#include "opt/kernel.h"
+#include "runtime-lite/backend/cpu.h"
 #include "schedule/schedule.h"
 
 namespace tg::fuzz {
@@ -76,9 +85,165 @@ std::vector<Values> canonical_form(const Case& c) {
   });
 }
 
+// --- codegen ----------------------------------------------------------------------------------------------------------------------------
+// Where a logical element lies, worked out by hand: the digits of an axis are its pieces, most significant first.
+i64 position(const Layout& l, std::span<const i64> dims, i64 logical) {
+  std::vector<i64> at(dims.size());
+  for (size_t a = dims.size(); a-- > 0;) at[a] = logical % dims[a], logical /= dims[a];
+  std::vector<i64> digit(l.pieces.size());
+  for (size_t i = l.pieces.size(); i-- > 0;) {
+    i64& rest = at[size_t(l.pieces[i].axis)];
+    digit[i] = rest % l.pieces[i].factor, rest /= l.pieces[i].factor;
+  }
+  i64 p = 0;
+  for (size_t i = 0; i < l.pieces.size(); i++) p = p * l.pieces[i].factor + digit[i];
+  return p;
+}
+Values physical(const Values& v, const Layout& l) {
+  Values r{v.dtype, {l.elems()}, std::vector<u64>(size_t(l.elems()))};
+  for (i64 i = 0; i < v.elems(); i++) r.v[size_t(position(l, v.dims, i))] = v.v[size_t(i)];
+  return r;
+}
+void to_logical(const Values& p, const Layout& l, Values& v) {
+  for (i64 i = 0; i < v.elems(); i++) v.v[size_t(i)] = p.v[size_t(position(l, v.dims, i))];
+}
+
+const Target& host() {
+  static const Target t = [] {
+    Result<Target> r = cpu_target("native", "LLVM");
+    if (!r) fail(r.why());
+    return *r;
+  }();
+  return t;
+}
+
+Kernel kernel_of(const Schedule& s, const Call& c) {
+  Kernel k;
+  k.ast = c.ast, k.ordered = c.ordered, k.target = &host();
+  for (u32 b : c.buffers) k.slots.push_back({s.buffers[b].layout, s.buffers[b].dims, s.buffers[b].kind == Buffer::Constant && bits(s.buffers[b].dtype) >= 8});
+  return k;
+}
+
+// Up to four Opts that the kernel takes, the same ones for the same kernel.
+i64 chance_whole(std::mt19937_64& rng, const Axis& a, i64 arg) { return a.size > 1 && a.size <= 16 && rng() % 4 == 0 ? a.size : arg; }
+Kernel with_random_opts(Kernel k) {
+  std::string text = print(k.ast);
+  std::mt19937_64 rng(hash64(text));
+  auto pick = [&](i64 lo, i64 hi) { return lo + i64(rng() % u64(hi - lo + 1)); };
+  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel};
+  constexpr i64 kArgs[] = {2, 2, 3, 4, 4, 5, 7, 8, 16};
+  i64 want = pick(1, 4);
+  for (int tries = 0; tries < 30 && i64(k.opts.size()) < want; tries++) {
+    std::vector<Axis> all = axes(k.ast);
+    if (all.empty()) break;
+    auto axis = [&]() -> const Axis& { return all[size_t(pick(0, i64(all.size()) - 1))]; };
+    Opt o;
+    o.kind = kKinds[pick(0, std::size(kKinds) - 1)];
+    const Axis &a = axis(), &b = axis();
+    o.target = a.id, o.part = u8(a.part), o.arg = chance_whole(rng, a, kArgs[pick(0, std::size(kArgs) - 1)]);
+    if (o.kind == OptKind::Swap) o.arg = b.id, o.arg2 = b.part;
+    if (o.kind == OptKind::Pack) o.target = pick(0, i64(k.slots.size()) - 1), o.part = 0, o.arg = 0;
+    if (Result<Kernel> r = k.with(o)) k = *r;
+  }
+  return k;
+}
+
+using Change = Kernel (*)(Kernel);
+Kernel plain(Kernel k) { return k; }
+
+// run(kernel, buffers in memory order).
+template <class F>
+std::vector<Values> run_lowered(const Case& c, Change change, F run) {
+  Target target = host();
+  Schedule s = schedule(c.graph, target);
+  std::vector<Values> mem = start(s, c);
+  for (const Call& call : s.calls) {
+    Kernel k = kernel_of(s, call);
+    std::string doing = "opts";
+    try {
+      k = change(std::move(k));
+      std::vector<Values> bufs;
+      for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], k.slots[i].layout));
+      doing = opts_text(k.opts);
+      run(k, bufs);
+      for (size_t i = 0; i < call.outputs; i++) to_logical(bufs[i], k.slots[i].layout, mem[call.buffers[i]]);
+    } catch (const Error& e) {
+      fail(call.name, " [", doing, "]: ", e.what(), "\n", print(call.ast));
+    }
+  }
+  return outputs(s, c, mem);
+}
+
+// Kernels after Opts, still in logical coordinates.
+std::vector<Values> opted(const Case& c) {
+  return run_calls(c, [](const Call& call, std::vector<Values>& bufs) {
+    Kernel k;
+    k.ast = call.ast, k.ordered = call.ordered, k.target = &host();
+    for (const Values& v : bufs) k.slots.push_back({Layout::row_major(v.dims), v.dims, false});
+    k = with_random_opts(std::move(k));
+    if (std::string bad = violation(Spec::Kernel, k.ast); !bad.empty()) fail("[", opts_text(k.opts), "] ", bad);
+    try {
+      eval_kernel(k.ast, bufs);
+    } catch (const Error& e) {
+      fail("[", opts_text(k.opts), "] ", e.what());
+    }
+  });
+}
+
+void interpret(const Kernel& k, std::vector<Values>& bufs) {
+  Lowered low = lower(k);
+  if (std::string bad = violation(low.linear); !bad.empty()) fail(bad, "\n", print_list(low.linear));
+  try {
+    for (i64 t = 0; t < low.tasks; t++) eval_linear(low.linear, bufs, {}, t);
+  } catch (const Error& e) {
+    fail(e.what(), "\n", print_list(low.linear));
+  }
+}
+std::vector<Values> linear(const Case& c) { return run_lowered(c, plain, interpret); }
+std::vector<Values> linear_opts(const Case& c) { return run_lowered(c, with_random_opts, interpret); }
+std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, heuristics, interpret); }
+
+// --- machine code -----------------------------------------------------------------------------------------------------------------------
+// Guards of 64 bytes around each buffer show a store outside; the last one is as long as a vector that reads past the end.
+void execute(const Kernel& k, std::vector<Values>& bufs) {
+  Lowered low = lower(k);
+  Result<std::vector<u8>> object = compile_program(low.linear, "kernel", host());
+  if (!object) fail(object.why());
+  tgb::Memory memory{[](void*, size_t n, size_t align) { return std::aligned_alloc(align, (n + align - 1) / align * align); }, [](void*, void* p) { std::free(p); }, nullptr};
+  tgb::Object o{object->data(), object->size(), 0};
+  tgb::Entry entry{0, "kernel", nullptr};
+  tgb::Image image;
+  char error[256];
+  if (tgb::load_objects(memory, &o, 1, &entry, 1, &image, error, sizeof error) != TGB_OK) fail("load: ", std::string(error));
+  constexpr size_t kGuard = 64;
+  std::vector<std::vector<u8>> bytes;
+  std::vector<void*> args;
+  for (const Values& v : bufs) {
+    std::vector<u8> b = encode(v);
+    bytes.emplace_back(b.size() + 2 * kGuard + 64, u8(0xa5));
+    u8* p = bytes.back().data() + kGuard;
+    p += (64 - reinterpret_cast<std::uintptr_t>(p) % 64) % 64;
+    std::copy(b.begin(), b.end(), p);
+    args.push_back(p);
+  }
+  for (i64 t = 0; t < low.tasks; t++) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), nullptr, t);
+  for (size_t i = 0; i < bufs.size(); i++) {
+    u8* p = static_cast<u8*>(args[i]);
+    size_t n = size_t(byte_size(bufs[i].dtype.kind, bufs[i].elems()));
+    for (u8* g = bytes[i].data(); g < bytes[i].data() + bytes[i].size(); g++)
+      if ((g < p || g >= p + n) && *g != 0xa5) fail("byte ", g - p, " of buffer ", i, ", which has ", n, ", is written");
+    bufs[i] = decode(bufs[i].dtype, bufs[i].dims, std::span<const u8>(p, n));
+  }
+  tgb::unload_objects(image);
+}
+std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute); }
+std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
+std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, heuristics, execute); }
+
 constexpr Stage kStages[] = {
-    {"schedule", scheduled},
-    {"canonical", canonical_form},
+    {"schedule", scheduled},       {"canonical", canonical_form},       {"opts", opted},
+    {"linear", linear},            {"linear-opts", linear_opts},        {"linear-heuristics", linear_heuristics},
+    {"native", native},            {"native-opts", native_opts},        {"native-heuristics", native_heuristics},
 };
 
 }  // namespace
