@@ -51,7 +51,7 @@ class Linearizer {
  private:
   static bool accumulates(UOp u) { return u.in(Op::Reduce | Op::Fold); }
   static bool closes(UOp u) { return accumulates(u) || u.is(Op::Store); }
-  bool ignored(UOp u) { return template_[u] || u.in(Op::Sink | Op::Stack | Op::Group) || (u.is(Op::Range) && !block_of_.count(u.id())); }
+  bool ignored(UOp u) { return template_[u] || u.in(Op::Sink | Op::Stack | Op::Group | Op::After) || (u.is(Op::Range) && !block_of_.count(u.id())); }
 
   // Steps and merges of FOLDs are instantiated where the FOLD takes its step.
   void find_templates() {
@@ -190,6 +190,11 @@ class Linearizer {
       for (UOp x : s.src()) depend(u, x);
       return;
     }
+    if (s.is(Op::After)) {
+      depend(u, s.src(0));
+      for (UOp e : s.src().subspan(1)) depend_effect(u, e);
+      return;
+    }
     if (ignored(s) || s.is(Op::Range)) return;  // a loop variable is there when its loop is
     int at = home_[s], b = site_[u], child = -1;
     while (b != at) {
@@ -199,6 +204,24 @@ class Linearizer {
     }
     int reader = child >= 0 ? loop_item_[size_t(child)] : u.is(Op::Range) ? loop_item_[size_t(home_[u])] : closes(u) ? step_item_[u] - 1 : node_item_[u] - 1;
     int maker = node_item_[s] - 1;
+    if (reader != maker) items_[size_t(reader)].needs.push_back(maker);
+  }
+
+  // u comes after effect e: in the innermost loop around both, what holds u needs what holds e. The loops that they share go on together.
+  void depend_effect(UOp u, UOp e) {
+    if (e.is(Op::Group)) {
+      for (UOp x : e.src()) depend_effect(u, x);
+      return;
+    }
+    int a = site_[u], b = site_[e], below_a = -1, below_b = -1;
+    while (a != b) {
+      bool up_a = blocks_[size_t(a)].depth >= blocks_[size_t(b)].depth;
+      int& x = up_a ? a : b;
+      (up_a ? below_a : below_b) = x;
+      x = blocks_[size_t(x)].parent;
+    }
+    int reader = below_a >= 0 ? loop_item_[size_t(below_a)] : closes(u) ? step_item_[u] - 1 : node_item_[u] - 1;
+    int maker = below_b >= 0 ? loop_item_[size_t(below_b)] : step_item_[e] - 1;
     if (reader != maker) items_[size_t(reader)].needs.push_back(maker);
   }
 
@@ -258,6 +281,8 @@ class Linearizer {
 
   UOp value(UOp u) {
     if (u.is(Op::Const)) push_once(u);
+    // Keeps what is loaded after the stores apart from what was loaded before; the order itself is that of the list.
+    if (u.is(Op::After)) return last_store_ ? node(Op::After, u.dtype(), {value(u.src(0)), last_store_}) : value(u.src(0));
     UOp v = u.is(Op::Const) ? u : value_[u];
     TG_CHECK(v, "used before it is computed: ", u.str());
     return v;
@@ -266,11 +291,6 @@ class Linearizer {
   void plain(UOp u) {
     switch (u.op()) {
       case Op::Const: return push_once(u);
-      case Op::After: {
-        // Keeps what is loaded after the stores apart from what was loaded before; the order itself is that of the list.
-        value_[u] = last_store_ ? node(Op::After, u.dtype(), {value(u.src(0)), last_store_}) : value(u.src(0));
-        return;
-      }
       case Op::Get: value_[u] = states_.at(u.src(0).id())[size_t(u.arg_int())]; return;
       case Op::Mul:
         if (lazy_product(u)) return;
