@@ -142,7 +142,7 @@ Tensors skip_group_norm(OnnxNode& n) {
   bool last = n.attr("channels_last", 1);
   Tensor x = n[0].widen(), skip = n[3].widen();
   Tensor v = last ? channels_first(x) : x;
-  if (skip.rank() == 2) skip = per_channel(skip.reshape(Shape{skip.dim(0), skip.dim(1), idx(1), idx(1)}), 4);
+  if (skip.rank() == 2) skip = skip.unsqueeze(Ints{2, 3});
   else if (last) skip = channels_first(skip);
   v = v + skip;
   if (n.has(4)) v = v + per_channel(n[4].widen(), v.rank());

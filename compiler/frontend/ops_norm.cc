@@ -21,6 +21,7 @@ Ints axes_from(const Tensor& x, i64 axis) {
 }
 
 Tensor per_channel(const Tensor& v, i64 rank) {
+  if (v.rank() > rank - 1) fail("a value per channel of shape ", shape_text(v.shape()), " for a tensor of rank ", rank);
   Shape s = v.shape();
   s.insert(s.end(), rank - 1 - v.rank(), idx(1));
   return v.reshape(s);

@@ -1,5 +1,6 @@
 // ONNX's own backend cases through import and the interpreter, without any compiled code: tells whether the meaning of an operator is right.
-//   onnx_eval DATA [--filter TEXT] [--list passed|refused|failed|skipped] [--seconds N]
+//   onnx_eval DATA [--filter TEXT] [--list passed|refused|failed|skipped] [--seconds N] [--largest E]
+//     --largest: an error of E times the largest value of an output is accepted too, for data that was itself computed in f32
 //   onnx_eval MODEL.onnx [--shape NAME=1x3x224x224]     only imports it and prints what came out
 // DATA is .../onnx/backend/test/data or one case's folder. Each case runs in a child process, so that a crash is one failed case. Exit code 1 if
 // any case failed; refused ones are listed by reason.
@@ -27,6 +28,7 @@ using namespace tg;
 namespace {
 
 constexpr f64 kRtol = 1e-3, kAtol = 1e-7;  // onnx.backend.test's own
+f64 of_largest = 0;
 
 struct Skipped {
   std::string why;
@@ -42,10 +44,14 @@ void compare(int k, const Values& got, const Values& want) {
   if (got.dims != want.dims) fail("wrong: output ", k, " has shape (", join(got.dims), "), expected (", join(want.dims), ")");
   i64 bad = 0;
   std::string first;
+  f64 atol = kAtol, largest = 0;
+  for (i64 i = 0; i < want.elems(); i++)
+    if (std::isfinite(want.number(i))) largest = std::max(largest, std::abs(want.number(i)));
+  if (is_float(got.dtype)) atol += of_largest * largest;
   for (i64 i = 0; i < got.elems(); i++) {
     f64 g = got.number(i), w = want.number(i);
-    bool ok = is_float(got.dtype) ? (std::isnan(g) && std::isnan(w)) || g == w || std::abs(g - w) <= kAtol + kRtol * std::abs(w)
-                                  : std::abs(g - w) <= kAtol + kRtol * std::abs(w);
+    bool ok = is_float(got.dtype) ? (std::isnan(g) && std::isnan(w)) || g == w || std::abs(g - w) <= atol + kRtol * std::abs(w)
+                                  : std::abs(g - w) <= atol + kRtol * std::abs(w);
     if (!ok && !bad++) first = str("element ", i, " is ", g, ", expected ", w);
   }
   if (bad) fail("wrong: output ", k, " ", name(got.dtype), "(", join(got.dims), "): ", bad, " of ", got.elems(), " differ; ", first);
@@ -169,10 +175,11 @@ int main(int argc, char** argv) {
     if (a == "--filter" && i + 1 < argc) filter = argv[++i];
     else if (a == "--list" && i + 1 < argc) list = argv[++i];
     else if (a == "--shape" && i + 1 < argc) shapes.push_back(argv[++i]);
+    else if (a == "--largest" && i + 1 < argc) of_largest = std::atof(argv[++i]);
     else if (a == "--seconds" && i + 1 < argc) seconds = std::atoi(argv[++i]);
     else data = a;
   }
-  if (data.empty()) return std::fprintf(stderr, "usage: onnx_eval DATA [--filter TEXT] [--list KIND] [--seconds N]\n"), 2;
+  if (data.empty()) return std::fprintf(stderr, "usage: onnx_eval DATA [--filter TEXT] [--list KIND] [--seconds N] [--largest E]\n"), 2;
   if (data.ends_with(".onnx")) {
     ImportOptions o;
     for (const std::string& t : shapes) {

@@ -1,9 +1,10 @@
-"""Makes cases in the layout of ONNX's backend data whose expected outputs come from onnxruntime: com.microsoft and ai.onnx.ml operators, and
-combinations of attributes that ONNX's own cases leave out. Run the result with onnx_eval.
+"""Makes cases in the layout of ONNX's backend data whose expected outputs come from onnxruntime, or from numpy where onnxruntime has no kernel
+for CPUs: com.microsoft and ai.onnx.ml operators, and combinations of attributes that ONNX's own cases leave out. Run the result with onnx_eval.
 
 ort_cases.py OUT [--filter TEXT]
 """
 import argparse
+import math
 import os
 import shutil
 
@@ -26,9 +27,10 @@ def ints(low, high, *shape, dtype=np.uint8):
     return rng.integers(low, high, size=shape).astype(dtype)
 
 
-def case(name, op, inputs, outputs=1, domain="", const=(), opset=21, **attrs):
-    """inputs: arrays or None; const: numbers of those that are initializers; outputs: a count or a list of names ("" for one not wanted)."""
-    cases.append((name, op, inputs, outputs, domain, const, opset, attrs))
+def case(name, op, inputs, outputs=1, domain="", const=(), onnx_opset=21, expect=None, **attrs):
+    """inputs: arrays or None; const: numbers of those that are initializers; outputs: a count or a list of names ("" for one not wanted);
+    expect: the outputs, if onnxruntime is not to be asked."""
+    cases.append((name, op, inputs, outputs, domain, const, onnx_opset, expect, attrs))
 
 
 def ms(name, op, inputs, outputs=1, const=(), **attrs):
@@ -43,7 +45,7 @@ def elem(a):
     return helper.np_dtype_to_tensor_dtype(a.dtype)
 
 
-def build(name, op, inputs, outputs, domain, const, opset, attrs, out):
+def build(name, op, inputs, outputs, domain, const, opset, expect, attrs, out):
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     outs = [f"y{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
     node = helper.make_node(op, names, outs, name=name, domain=domain, **attrs)
@@ -55,11 +57,13 @@ def build(name, op, inputs, outputs, domain, const, opset, attrs, out):
         [onnx.ValueInfoProto(name=o) for o in outs if o], init)
     model = helper.make_model(graph, ir_version=10, opset_imports=[
         helper.make_opsetid("", opset), helper.make_opsetid(MS, 1), helper.make_opsetid(ML, 4)])
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    values = session.run(None, {f"x{i}": x for i, x in free})
+    if expect is None:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        expect = session.run(None, {f"x{i}": x for i, x in free})
+    values = expect
     del graph.output[:]
     for o, v in zip([o for o in outs if o], values):
         graph.output.append(helper.make_tensor_value_info(o, elem(v), v.shape))
@@ -77,6 +81,41 @@ def build(name, op, inputs, outputs, domain, const, opset, attrs, out):
 def save(path, array, name):
     with open(path, "wb") as f:
         f.write(numpy_helper.from_array(np.asarray(array), name).SerializeToString())
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x).astype(np.float32)
+
+
+def complex_pairs(z):
+    return np.stack([z.real, z.imag], -1).astype(np.float32)
+
+
+def signals():
+    for n in (1, 2, 97, 128, 257, 320, 400, 1000, 2048):   # direct, prime, and split once or more
+        x = f32(2, n)
+        case(f"dft_{n}", "DFT", [x[..., None]], onnx_opset=20, expect=[complex_pairs(np.fft.fft(x))])
+        case(f"dft_onesided_{n}", "DFT", [x[..., None]], onnx_opset=20, onesided=1, expect=[complex_pairs(np.fft.rfft(x))])
+        z = x + 1j * f32(2, n)
+        case(f"dft_complex_{n}", "DFT", [complex_pairs(z)], onnx_opset=20, expect=[complex_pairs(np.fft.fft(z))])
+        case(f"dft_inverse_{n}", "DFT", [complex_pairs(z)], onnx_opset=20, inverse=1, expect=[complex_pairs(np.fft.ifft(z))])
+    x = f32(3, 12, 5)
+    case("dft_axis_padded", "DFT", [x[..., None], np.array(15, np.int64), np.array(1, np.int64)], const=(1, 2), onnx_opset=20,
+         expect=[complex_pairs(np.fft.fft(x, n=15, axis=1))])
+    case("dft_cut_17", "DFT", [x[..., None], np.array(7, np.int64)], const=(1,), onnx_opset=17, axis=1, expect=[complex_pairs(np.fft.fft(x, n=7, axis=1))])
+    for n in (8, 9):
+        z = np.fft.rfft(f32(2, n))
+        case(f"dft_real_inverse_{n}", "DFT", [complex_pairs(z), np.array(n, np.int64)], const=(1,), onnx_opset=20, inverse=1, onesided=1,
+             expect=[np.fft.irfft(z, n)[..., None].astype(np.float32)])
+    x, window = f32(2, 100), np.hanning(16).astype(np.float32)
+    frames = np.stack([x[:, i:i + 16] * window for i in range(0, 85, 6)], 1)
+    case("stft", "STFT", [x[..., None], np.array(6, np.int64), window], const=(1,), onnx_opset=17, expect=[complex_pairs(np.fft.rfft(frames))])
+    case("stft_two_sided", "STFT", [x[..., None], np.array(6, np.int64), window], const=(1,), onnx_opset=17, onesided=0, expect=[complex_pairs(np.fft.fft(frames))])
 
 
 def convolutions():
@@ -116,9 +155,9 @@ def pools():
     ]):
         case(f"max_pool_{i}", "MaxPool", [x], outputs=2, **a)
         for pad in (0, 1):
-            case(f"average_pool_{i}_{pad}", "AveragePool", [x], count_include_pad=pad, opset=19, **a)
+            case(f"average_pool_{i}_{pad}", "AveragePool", [x], count_include_pad=pad, onnx_opset=19, **a)
         if "ceil_mode" not in a:
-            case(f"lp_pool_{i}", "LpPool", [x], opset=18, p=1 + i % 3, **a)
+            case(f"lp_pool_{i}", "LpPool", [x], onnx_opset=18, p=1 + i % 3, **a)
     case("max_pool_storage_order", "MaxPool", [x2], outputs=2, kernel_shape=[3, 3], strides=[2, 2], storage_order=1)
     case("max_roi_pool", "MaxRoiPool", [x2, np.array([[0, 1, 1, 8, 9], [1, 0, 2, 12, 4], [0, 5, 5, 5, 5]], np.float32)], pooled_shape=[3, 2], spatial_scale=0.8)
     case("global_lp_pool", "GlobalLpPool", [x2], p=3)
@@ -130,28 +169,30 @@ def resizes():
         for c in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
             # onnxruntime's align_corners differs from ONNX's where the output's length is not a whole number.
             for k, s in enumerate(([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 3.0, 0.5] if c == "align_corners" else [1.0, 1.0, 0.6, 1.7])):
-                case(f"resize_{mode}_{c}_{k}", "Resize", [x, None, np.array(s, np.float32)], const=(2,), opset=19, mode=mode, coordinate_transformation_mode=c,
+                case(f"resize_{mode}_{c}_{k}", "Resize", [x, None, np.array(s, np.float32)], const=(2,), onnx_opset=19, mode=mode, coordinate_transformation_mode=c,
                      nearest_mode=("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")[k + len(c) % 3])
-    case("resize_sizes", "Resize", [x, None, None, np.array([1, 2, 14, 5], np.int64)], const=(3,), opset=13, mode="linear")
-    case("resize_u8", "Resize", [ints(0, 256, 1, 3, 5, 6), None, None, np.array([1, 3, 11, 12], np.int64)], const=(3,), opset=13, mode="nearest")
-    case("resize_10", "Resize", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), opset=10, mode="linear")
-    case("upsample_9", "Upsample", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), opset=9, mode="nearest")
+    case("resize_sizes", "Resize", [x, None, None, np.array([1, 2, 14, 5], np.int64)], const=(3,), onnx_opset=13, mode="linear")
+    case("resize_u8", "Resize", [ints(0, 256, 1, 3, 5, 6), None, None, np.array([1, 3, 11, 12], np.int64)], const=(3,), onnx_opset=13, mode="nearest")
+    case("resize_10", "Resize", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), onnx_opset=10, mode="linear")
+    case("upsample_9", "Upsample", [x, np.array([1, 1, 2, 3], np.float32)], const=(1,), onnx_opset=9, mode="nearest")
 
 
 def norms():
     x = f32(2, 6, 5, 4)
     for const in ((), (1, 2, 3, 4)):
-        case(f"batch_norm_{len(const)}", "BatchNormalization", [x, f32(6), f32(6), f32(6), np.abs(f32(6)) + 0.1], const=const, opset=15, epsilon=1e-3)
+        case(f"batch_norm_{len(const)}", "BatchNormalization", [x, f32(6), f32(6), f32(6), np.abs(f32(6)) + 0.1], const=const, onnx_opset=15, epsilon=1e-3)
     case("instance_norm", "InstanceNormalization", [x, f32(6), f32(6)])
     case("group_norm_21", "GroupNormalization", [x, f32(6), f32(6)], num_groups=3)
     case("layer_norm_outputs", "LayerNormalization", [x, f32(5, 4), f32(5, 4)], outputs=3, axis=-2)
     case("layer_norm_f16", "LayerNormalization", [f32(3, 64).astype(np.float16), f32(64).astype(np.float16)], axis=-1)
     case("simplified_layer_norm", "SimplifiedLayerNormalization", [f32(3, 4, 32), f32(32)], axis=-1, epsilon=1e-6)
+    sq = np.pad(x * x, ((0, 0), (1, 2), (0, 0), (0, 0)))
+    case("lrn_even", "LRN", [x], size=4, alpha=0.3, beta=0.6, bias=2.0, expect=[x / (2 + 0.3 / 4 * sum(sq[:, i:i + 6] for i in range(4))) ** 0.6])
     case("lrn", "LRN", [x], size=3, alpha=0.3, beta=0.6, bias=2.0)
     for op in ("Softmax", "LogSoftmax", "Hardmax"):
         for axis in (0, 1, 2, 3):
-            case(f"{op.lower()}_12_{axis}", op, [x], opset=12, axis=axis)
-            case(f"{op.lower()}_13_{axis}", op, [x], opset=13, axis=axis)
+            case(f"{op.lower()}_12_{axis}", op, [x], onnx_opset=12, axis=axis)
+            case(f"{op.lower()}_13_{axis}", op, [x], onnx_opset=13, axis=axis)
 
 
 def quantized():
@@ -161,12 +202,12 @@ def quantized():
     for const in ((), (1, 2, 3, 4, 5, 6, 7, 8)):
         case(f"qlinear_conv_{len(const)}", "QLinearConv", [x, np.array(s), np.array(z), w, np.abs(f32(8)) * 0.01 + 0.001, np.zeros(8, np.int8), np.array(scalar(0.7)),
                                                           np.array(np.uint8(100)), ints(-500, 500, 8, dtype=np.int32)], const=const, group=2, pads=[1, 1, 1, 1], strides=[2, 1])
-    case("conv_integer", "ConvInteger", [x, ints(0, 256, 4, 6, 3, 2), np.array(z), np.array(np.uint8(7))], pads=[1, 0, 1, 1], strides=[1, 2], opset=10)
-    case("matmul_integer_rows", "MatMulInteger", [ints(0, 256, 3, 5), ints(0, 256, 5, 4), np.array(np.uint8(3)), ints(0, 256, 4)], opset=10)
-    case("matmul_integer_i8", "MatMulInteger", [ints(0, 256, 2, 3, 5), ints(-128, 128, 5, 4, dtype=np.int8), np.array(np.uint8(3)), np.array(np.int8(-4))], opset=10)
+    case("conv_integer", "ConvInteger", [x, ints(0, 256, 4, 6, 3, 2), np.array(z), np.array(np.uint8(7))], pads=[1, 0, 1, 1], strides=[1, 2], onnx_opset=10)
+    case("matmul_integer_rows", "MatMulInteger", [ints(0, 256, 3, 5), ints(0, 256, 5, 4), np.array(np.uint8(3)), ints(0, 256, 4)], onnx_opset=10)
+    case("matmul_integer_i8", "MatMulInteger", [ints(0, 256, 2, 3, 5), ints(-128, 128, 5, 4, dtype=np.int8), np.array(np.uint8(3)), np.array(np.int8(-4))], onnx_opset=10)
     case("qlinear_matmul_columns", "QLinearMatMul", [ints(0, 256, 3, 5), np.array(s), np.array(z), ints(-128, 128, 5, 4, dtype=np.int8), np.abs(f32(4)) * 0.02 + 0.01,
                                                      np.zeros(4, np.int8), np.array(scalar(0.4)), np.array(np.uint8(128))])
-    case("dynamic_quantize_linear", "DynamicQuantizeLinear", [f32(4, 7) * 3], outputs=3, opset=11)
+    case("dynamic_quantize_linear", "DynamicQuantizeLinear", [f32(4, 7) * 3], outputs=3, onnx_opset=11)
     for d, lo in ((np.uint8, 0), (np.int8, -128), (np.uint16, 0), (np.int16, -32768)):
         q = np.dtype(d).name
         zero = np.array(d(5))
@@ -229,10 +270,27 @@ def fused():
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
     ms("embed_layer_norm", "EmbedLayerNormalization", [ids, segments, f32(20, 8), f32(6, 8), f32(2, 8), f32(8), f32(8), mask], outputs=2)
     ms("embed_layer_norm_plain", "EmbedLayerNormalization", [ids, None, f32(20, 8), f32(6, 8), None, f32(8), f32(8), None, ints(0, 6, 2, 5, dtype=np.int32)], outputs=["y", "m", "s"])
-    ms("bias_softmax", "BiasSoftmax", [f32(2, 3, 4, 5), f32(2, 1, 1, 5)], axis=3, is_inner_broadcast=1)
-    ms("group_norm", "GroupNorm", [f32(2, 4, 5, 8), f32(8), f32(8)], groups=4, activation=1)
-    ms("skip_group_norm", "SkipGroupNorm", [f32(2, 4, 5, 8), f32(8), f32(8), f32(2, 4, 5, 8), f32(8)], outputs=2, groups=2, activation=0)
-    ms("nhwc_conv", "NhwcFusedConv", [f32(1, 7, 6, 4).astype(np.float16), f32(6, 4, 3, 3).astype(np.float16), f32(6).astype(np.float16)], pads=[1, 1, 1, 1], activation="Relu")
+    x, bias = f32(2, 3, 4, 5), f32(2, 1, 1, 5)
+    ms("bias_softmax", "BiasSoftmax", [x, bias], axis=3, is_inner_broadcast=1, expect=[softmax(x + bias, 3)])
+    x, bias = f32(2, 3, 16), f32(16)
+    left, right = np.split(x + bias, 2, axis=-1)
+    ms("bias_split_gelu", "BiasSplitGelu", [x, bias], expect=[left * right * 0.5 * (1 + erf(right / np.sqrt(2)))])
+    ms("bias_add", "BiasAdd", [x, bias, x * 2], expect=[x * 3 + bias])
+    x, skip, gamma, beta, bias = f32(2, 4, 5, 8), f32(2, 4, 5, 8), f32(8), f32(8), f32(8)
+
+    def group_norm(v, groups):
+        g = v.reshape(2, 20, groups, -1).astype(np.float64)
+        y = (g - g.mean((1, 3), keepdims=True)) / np.sqrt(g.var((1, 3), keepdims=True) + 1e-5)
+        return (y.reshape(v.shape) * gamma + beta).astype(np.float32)
+
+    y = group_norm(x, 4)
+    ms("group_norm", "GroupNorm", [x, gamma, beta], groups=4, activation=1, expect=[y / (1 + np.exp(-y))])
+    ms("skip_group_norm", "SkipGroupNorm", [x, gamma, beta, skip, bias], outputs=2, groups=2, activation=0, expect=[group_norm(x + skip + bias, 2), x + skip + bias])
+    ms("skip_group_norm_broadcast", "SkipGroupNorm", [x, gamma, beta, skip[:, 0, 0]], outputs=2, groups=2, activation=0,
+       expect=[group_norm(x + skip[:, :1, :1], 2), x + skip[:, :1, :1]])
+    x, w = f32(1, 4, 5, 3), f32(6, 3, 1, 1)
+    ms("nhwc_conv", "NhwcConv", [x, w, bias[:6]], expect=[x @ w[:, :, 0, 0].T + bias[:6]])
+    ms("nhwc_fused_conv", "NhwcFusedConv", [x, w, bias[:6]], activation="Relu", expect=[np.maximum(x @ w[:, :, 0, 0].T + bias[:6], 0)])
     ms("cdist", "CDist", [f32(4, 3), f32(5, 3)], metric="euclidean")
 
 
@@ -353,7 +411,7 @@ def main():
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (convolutions, pools, resizes, norms, quantized, fused, attentions, classic):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic):
         make()
     made = 0
     for c in cases:
