@@ -1,6 +1,7 @@
 // model.onnx to model.tgb. compile_model() reads as the list of stages.
 #include "driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -173,17 +174,21 @@ void compile_model(const CompileOptions& o) {
   std::map<u32, u32> constant_of;                               // graph constant -> bundle constant
   std::map<std::pair<u32, std::string>, u32> weight_buffer;     // (constant, layout) -> buffer
   std::vector<u32> buffer_of(sched.buffers.size(), ~0u);
-  for (size_t i = 0; i < sched.buffers.size(); i++) {
+  // A buffer stands after those it lies upon.
+  std::vector<u32> by_offset;
+  for (u32 i = 0; i < sched.buffers.size(); i++)
+    if (sched.buffers[i].offset >= 0) by_offset.push_back(i);
+  std::stable_sort(by_offset.begin(), by_offset.end(), [&](u32 a, u32 b) { return sched.buffers[a].offset < sched.buffers[b].offset; });
+  for (u32 i : by_offset) {
     const Buffer& b = sched.buffers[i];
-    if (b.kind == Buffer::Constant || (b.kind == Buffer::Scratch && b.offset < 0)) continue;
     bundle::Buffer out;
     out.kind = b.kind == Buffer::Input ? bundle::BufferKind::Input : b.kind == Buffer::Output ? bundle::BufferKind::Output : bundle::BufferKind::Scratch;
     out.dtype = stored(b.dtype), out.bytes = b.bytes, out.index = b.index;
+    out.align = u32(std::max(1, bits(b.dtype) / 8));
+    for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of[below]);
     buffer_of[i] = u32(v.buffers.size());
     v.buffers.push_back(out);
   }
-  for (size_t i = 0; i < sched.buffers.size(); i++)
-    for (u32 below : sched.buffers[i].lies_on) v.buffers[buffer_of[i]].lies_on.push_back(buffer_of[below]);
 
   auto weight = [&](const Buffer& b, const Layout& l) {
     const ConstantData& c = graph.constants[b.index];

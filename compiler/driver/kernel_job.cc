@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "codegen/lower.h"
 #include "ir/text.h"
+#include "opt/prepare.h"
 
 namespace tg::driver {
 namespace {
@@ -113,6 +114,7 @@ Result<CompiledKernel> compile_kernel(const KernelJob& job) {
   Kernel k;
   k.ast = parse(job.ast);
   k.slots = job.slots, k.ordered = job.ordered, k.target = &*target;
+  k = prepare(std::move(k));
   if (!settings::NOOPT()) k = heuristics(std::move(k));
   Lowered low = lower(k);
   double lower_ms = ms_since(t0);

@@ -1,5 +1,388 @@
-#include "opt/kernel.h"
+// The hand-written choice of Opts, good on every target. Contractions get a register tile of lanes along the axis that one operand (usually the
+// weights) and the output share, and rows along an axis that this operand does not see; everything else gets lanes along the axis that most
+// accesses walk one by one.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "codegen/lower.h"
+#include "opt/prepare.h"
+#include "rules/symbolic.h"
 
 namespace tg {
-Kernel heuristics(Kernel k) { return k; }
+namespace {
+
+struct Access {
+  UOp node;             // LOAD or STORE
+  UOp offset;
+  bool constant, store, in_reduce;
+};
+
+struct View {
+  std::vector<Axis> axes;
+  std::vector<Access> accesses;
+  int widest = 1;       // bytes of the widest value in lanes
+};
+
+View view_of(const Kernel& k) {
+  View v;
+  v.axes = axes(k.ast);
+  std::vector<UOp> topo = toposort(k.ast);
+  Memo<u8> in_reduce;
+  in_reduce[k.ast];
+  for (UOp u : topo)
+    if (u.in(Op::Reduce | Op::Fold))
+      for (UOp x : toposort(u)) in_reduce[x] = 1;
+  for (UOp u : topo) {
+    if (u.in(Op::Load | Op::Store)) {
+      UOp base = u.src(0).src(0);
+      while (base.is(Op::After)) base = base.src(0);
+      bool constant = base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant;
+      v.accesses.push_back({u, physical_offset(k, u.src(0)), constant, u.is(Op::Store), in_reduce[u] != 0});
+    }
+    DType d = u.dtype();
+    if (d.kind != Kind::Index && d.kind != Kind::Void && d.kind != Kind::Bool && !u.in(Op::Const | Op::Param | Op::Index))
+      v.widest = std::max(v.widest, bits(d) / 8);
+    if (u.in(kTranscendental)) v.widest = std::max(v.widest, 4);
+  }
+  if (v.widest == 1)
+    for (UOp u : topo)
+      if (u.is(Op::Cast)) v.widest = std::max(v.widest, bits(u.src(0).dtype()) / 8);
+  return v;
+}
+
+// Step of an access along an axis; nothing if it is not of constant step.
+std::optional<i64> step(const Access& a, const Axis& x) {
+  i64 f = 0;
+  for (UOp r : x.ranges) {
+    auto l = linear_in(a.offset, r);
+    if (!l) return {};
+    if (l->factor) f = l->factor;
+  }
+  return f;
+}
+
+class Planner {
+ public:
+  explicit Planner(Kernel k) : k_(std::move(k)) {}
+
+  Kernel run() {
+    for (UOp u : toposort(k_.ast))
+      if (u.is(Op::Param) && bits(u.dtype()) < 8) return k_;
+    v_ = view_of(k_);
+    if (k_.ordered.empty()) {
+      if (!contraction()) stream();
+    }
+    threads();
+    return k_;
+  }
+
+ private:
+  bool apply(const Opt& o) {
+    Result<Kernel> n = k_.with(o);
+    if (!n) return false;
+    k_ = std::move(*n);
+    return true;
+  }
+  i64 max_lanes(int bytes) const { return std::max<i64>(1, k_.target->vector_bytes / bytes); }
+  const Axis* find(i64 id, i64 part = 0) {
+    now_ = axes(k_.ast);
+    for (const Axis& a : now_)
+      if (a.id == id && a.part == part) return &a;
+    return nullptr;
+  }
+
+  // --- contractions ---------------------------------------------------------------------------------------------------------------------
+  UOp main_reduce() {
+    UOp best;
+    for (UOp u : toposort(k_.ast)) {
+      if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
+      UOp b = u.src(0);
+      while (b.is(Op::Cast)) b = b.src(0);
+      if (b.is(Op::Mul) && !best) best = u;
+    }
+    return best;
+  }
+
+  struct Tile {
+    i64 lanes = 1, vectors = 1, rows = 1;
+    double cost = std::numeric_limits<double>::infinity();
+  };
+
+  // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
+  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors) {
+    Tile best;
+    i64 regs = k_.target->vector_registers - 1;
+    for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
+      if (lanes > 2 && lanes / 2 >= n) continue;
+      double width = std::max(double(lanes * bytes) / double(std::min<i64>(k_.target->fma_per_cycle_bytes, 64)), 0.5);
+      for (i64 nv = 1; nv <= 8; nv++) {
+        if (nv > 1 && (nv - 1) * lanes >= n) break;
+        i64 tiles_n = (n + lanes * nv - 1) / (lanes * nv);
+        for (i64 mr = 1; mr <= std::min<i64>(m, 16); mr++) {
+          i64 need = rows_load_vectors ? mr * nv + nv + 2 : mr * nv + nv + 1;
+          if (need > regs) break;
+          auto tile_cost = [&](i64 rows) {
+            double fma = double(rows * nv) * width;
+            double loads = double(nv) * width + double(rows) * (rows_load_vectors ? width : 0.5);
+            double per_k = std::max({fma, loads, 4.0}) + 0.3;
+            return double(k) * per_k + double(rows * nv) * 3 + 12;
+          };
+          double c = double(tiles_n) * (double(m / mr) * tile_cost(mr) + (m % mr ? tile_cost(m % mr) : 0));
+          if (m % mr) c *= 1.02;
+          if (c < best.cost * 0.995) best = {lanes, nv, mr, c};
+        }
+      }
+    }
+    return best;
+  }
+
+  bool contraction() {
+    UOp red = main_reduce();
+    if (!red) return false;
+    std::vector<UOp> loops = loops_of(red);
+    if (loops.empty()) return false;
+    // Every output loop must be outside the reduce: not a row value.
+    std::vector<UOp> inside = toposort(red);
+    i64 work_k = 1;
+    for (UOp r : loops) {
+      if (!r.src(0).is_const()) return false;
+      work_k *= r.src(0).as_int();
+    }
+    std::vector<const Axis*> outs;
+    for (const Axis& a : v_.axes) {
+      if (!a.output || a.reduce) continue;
+      if (a.size < 2) continue;
+      if (a.ranges.size() != 1) return false;
+      if (std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return false;
+      outs.push_back(&a);
+    }
+    if (outs.empty()) return false;
+    std::vector<const Access*> body;
+    for (const Access& a : v_.accesses)
+      if (!a.store && std::find(inside.begin(), inside.end(), a.node) != inside.end()) body.push_back(&a);
+    // The lanes' axis.
+    const Axis* lane = nullptr;
+    double best = std::numeric_limits<double>::infinity();
+    for (const Axis* a : outs) {
+      double cost = 0;
+      bool any = false;
+      for (const Access* x : body) {
+        auto s = step(*x, *a);
+        if (s && *s == 0) continue;
+        any = true;
+        if (x->constant && s) cost += 0.5;
+        else if (s && *s == 1) cost += 0.6;
+        else cost += 20;
+      }
+      if (!any) cost += 1;  // only the store moves
+      for (const Access& x : v_.accesses)
+        if (!x.in_reduce) {
+          auto s = step(x, *a);
+          if (!s || (*s != 0 && *s != 1)) cost += 40.0 / double(work_k);
+        }
+      double fill = double(a->size) / double((a->size + max_lanes(4) - 1) / max_lanes(4) * max_lanes(4));
+      cost += 2 * (1 - fill) + (a->size < 4 ? 4 : 0);
+      if (cost < best) best = cost, lane = a;
+    }
+    if (best > 15) return reduce_in_lanes(red);
+    // The rows' axis: the vector loads do not move along it.
+    const Axis* rows = nullptr;
+    bool shared_lanes = false;  // depthwise: both operands are vectors
+    i64 best_rows = 0;
+    for (const Axis* a : outs) {
+      if (a == lane) continue;
+      bool reuse = false, both = true;
+      for (const Access* x : body) {
+        auto sl = step(*x, *lane), sr = step(*x, *a);
+        bool vec = !sl || *sl != 0;
+        if (vec && sr && *sr == 0) reuse = true;
+        if (!vec) both = false;
+      }
+      if (!reuse) continue;
+      i64 score = std::min<i64>(a->size, 64) * 1000;
+      // Later loops are nearer in memory.
+      for (size_t i = 0; i < outs.size(); i++)
+        if (outs[i] == a) score += i64(i);
+      if (a->size >= 4) score += i64(&a - outs.data()) + 64000 * (a == outs.back() || (outs.size() > 1 && outs[outs.size() - 2] == a && outs.back() == lane));
+      if (score > best_rows) best_rows = score, rows = a, shared_lanes = both;
+    }
+    i64 m = rows ? rows->size : 1, n = lane->size;
+    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes);
+    if (t.rows == 1) rows = nullptr;
+    i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
+    UOp last = loops.back();
+    i64 last_id = last.arg<RangeArg>().id, last_size = last.src(0).as_int();
+    std::vector<i64> constants;
+    for (const Access* x : body)
+      if (x->constant) {
+        UOp p = x->node.src(0).src(0);
+        if (std::find(constants.begin(), constants.end(), p.arg_int()) == constants.end()) constants.push_back(p.arg_int());
+      }
+
+    apply({OptKind::PadTo, lane_id, t.lanes * t.vectors});
+    apply({OptKind::Vector, lane_id, t.lanes});
+    if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
+    apply({OptKind::Tile, lane_id, 1});
+    if (rows) {
+      i64 rest = m % t.rows;
+      if (rest) apply({OptKind::Peel, rows_id, t.rows});
+      apply({OptKind::Upcast, rows_id, t.rows});
+      if (rest > 1) apply({OptKind::Upcast, rows_id + 100, rest});
+    }
+    // Depthwise rows share what they load along the window.
+    if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});
+    else if (t.rows * t.vectors <= 4)
+      for (i64 u : {4, 2})
+        if (last_size % u == 0 && last_size > u && apply({OptKind::Unroll, last_id, u})) break;
+    for (i64 s : constants) apply({OptKind::Pack, s, 0});
+    return true;
+  }
+
+  // No output axis can be lanes: a dot product, lanes along the reduce.
+  bool reduce_in_lanes(UOp red) {
+    UOp last = loops_of(red).back();
+    i64 id = last.arg<RangeArg>().id, size = last.src(0).as_int(), lanes = max_lanes(std::max(4, v_.widest));
+    for (const Axis& a : v_.axes)
+      if (a.id == id && a.output) return false;
+    while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
+    if (size < 4) return false;
+    // Without padding where a smaller vector divides the size.
+    for (i64 l = lanes; l >= lanes / 2 && l >= 4; l /= 2)
+      if (size % l == 0) {
+        lanes = l;
+        break;
+      }
+    apply({OptKind::PadTo, id, lanes});
+    if (!apply({OptKind::Vector, id, lanes})) return false;
+    // A few independent accumulators.
+    if (const Axis* a = find(id))
+      for (i64 u : {4, 2})
+        if (a->size % u == 0 && apply({OptKind::Unroll, id, u})) break;
+    return true;
+  }
+
+  // --- everything else --------------------------------------------------------------------------------------------------------------------
+  void stream() {
+    int bytes = std::max(v_.widest, 1);
+    bool fold = false;
+    for (UOp u : toposort(k_.ast)) fold |= u.is(Op::Fold);
+    const Axis* lane = nullptr;
+    double best = std::numeric_limits<double>::infinity();
+    double total = 0;
+    for (const Axis& a : v_.axes) {
+      if (a.size < 2) continue;
+      double cost = 0;
+      bool moves = false;
+      for (const Access& x : v_.accesses) {
+        auto s = step(x, a);
+        double weight = x.in_reduce ? 2 : 1;
+        if (s && *s == 0) {
+          if (x.store && a.output) cost += weight;  // lanes that store one place
+          continue;
+        }
+        moves = true;
+        if (!s || *s != 1) cost += (x.constant && x.node.is(Op::Load) ? 4 : 8) * weight;
+        else cost += 0.5 * weight;
+      }
+      if (!moves) continue;
+      if (a.reduce) cost += 0.3;
+      i64 full = max_lanes(bytes);
+      if (a.size < full) cost += 3.0 * (1 - double(a.size) / double(full)) + 1;
+      else if (a.size % full) cost += 0.2;
+      if (fold && a.size % 4) cost += 20;
+      total++;
+      if (cost < best) best = cost, lane = &a;
+    }
+    if (!lane) return;
+    i64 id = lane->id, size = lane->size, lanes = max_lanes(bytes);
+    bool output = lane->output, reduce = lane->reduce, single = lane->ranges.size() == 1;
+    bool row = lane->output && !single;
+    while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
+    if (fold && !output)
+      while (lanes > 1 && size % lanes) lanes /= 2;
+    if (fold && row)
+      while (lanes > 1 && size % lanes) lanes /= 2;
+    if (lanes < 2) return;
+    if (size % lanes) {
+      if (output && !reduce && single && size >= 4 * lanes && apply({OptKind::Peel, id, lanes})) {
+        i64 rest = size % lanes, tail = 2;
+        while (tail < rest) tail *= 2;
+        if (rest > 1) {
+          apply({OptKind::PadTo, id + 100, tail});
+          apply({OptKind::Vector, id + 100, tail});
+        }
+      } else {
+        apply({OptKind::PadTo, id, lanes});
+      }
+    }
+    if (!apply({OptKind::Vector, id, lanes})) return;
+    if (const Axis* a = find(id)) {
+      // Independent work to hide latencies: more lanes of the same row, or more rows.
+      i64 most = std::min<i64>(4, a->size);
+      OptKind kind = output ? OptKind::Upcast : OptKind::Unroll;
+      for (i64 u = most; u >= 2; u /= 2)
+        if (a->size % u == 0 && apply({kind, id, u})) break;
+    }
+  }
+
+  // --- tasks ------------------------------------------------------------------------------------------------------------------------------
+  void threads() {
+    double work = 0;
+    std::vector<UOp> topo = toposort(k_.ast);
+    Memo<std::vector<UOp>> deps;
+    deps[k_.ast];
+    for (UOp u : topo) {
+      std::vector<UOp> d;
+      if (u.is(Op::Range)) d.push_back(u);
+      for (UOp s : u.src())
+        for (UOp r : deps[s])
+          if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
+      double times = 1;
+      for (UOp r : d)
+        if (r.arg<RangeArg>().kind != AxisKind::Vector) times *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
+      bool cost = is_alu(u.op()) || u.in(Op::Load | Op::Store | Op::Reduce | Op::Cast);
+      if (cost && u.dtype().kind != Kind::Index && u.dtype().kind != Kind::Bool) work += times * (u.in(kTranscendental) ? 12 : 0.6);
+      if (u.in(Op::Reduce | Op::Fold | Op::Store)) {
+        std::vector<UOp> l = loops_of(u);
+        std::erase_if(d, [&](UOp r) { return std::find(l.begin(), l.end(), r) != l.end(); });
+      }
+      deps[u] = d;
+    }
+    double us = work / 3000;  // about 3 GHz, one operation a cycle
+    i64 tasks = std::min<i64>(k_.target->max_tasks, i64(us / 8));
+    if (tasks < 2) return;
+    tasks = std::min<i64>(tasks, 32);
+    // The outermost loop that is long enough; else the longest.
+    std::vector<Axis> all = axes(k_.ast);
+    const Axis* pick = nullptr;
+    for (const Axis& a : all) {
+      if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
+      if (std::find(k_.ordered.begin(), k_.ordered.end(), a.id) != k_.ordered.end()) continue;
+      if (!pick || (pick->size < 8 && a.size > pick->size)) pick = &a;
+    }
+    if (!pick) return;
+    i64 id = pick->id, n = std::min(tasks, pick->size);
+    u8 part = u8(pick->part);
+    // A count that divides the loop, if one is near.
+    for (i64 t = n; t >= std::max<i64>(2, n / 2); t--)
+      if (pick->size % t == 0) {
+        n = t;
+        break;
+      }
+    Opt o{OptKind::Thread, id, n};
+    o.part = part;
+    apply(o);
+  }
+
+  Kernel k_;
+  View v_;
+  std::vector<Axis> now_;
+};
+
+}  // namespace
+
+Kernel heuristics(Kernel k) { return Planner(std::move(k)).run(); }
+
 }  // namespace tg

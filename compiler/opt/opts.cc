@@ -5,7 +5,7 @@
 //   THREAD a n     output axis a is cut into n tasks
 //   SWAP a b       the loops of axes a and b change places
 //   PADTO a n      axis a runs to the next multiple of n; what lies outside is neither loaded nor stored
-//   TILE a n       a is split by n and its outer part becomes the outermost loop
+//   TILE a n       a is split by n and its outer part becomes the outermost loop; 1: the whole loop moves
 //   PACK s         constant slot s lies in the order in which this kernel reads it
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 #include <algorithm>
@@ -265,18 +265,20 @@ R tile(const Kernel& k, const Opt& o) {
   Found f = find_axis(k, o);
   if (!f.why.empty()) return R::no(f.why);
   const Axis& a = f.axis;
-  if (o.arg < 2 || a.size % o.arg || a.size == o.arg) return R::no("axis ", o.target, " of size ", a.size, " has no tiles of ", o.arg);
+  if (o.arg < 1 || a.size % o.arg || a.size == o.arg) return R::no("axis ", o.target, " of size ", a.size, " has no tiles of ", o.arg);
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
   i64 part = next_part(k.ast, a.id);
   std::map<u32, Split> map;
   for (UOp r : a.ranges) {
+    if (o.arg == 1) continue;  // the whole loop moves
     UOp outer = piece(idx(a.size / o.arg), r, part, r.arg<RangeArg>().kind), in = piece(idx(o.arg), r, a.part, r.arg<RangeArg>().kind);
     map[r.id()] = {outer * idx(o.arg) + in, {outer, in}};
   }
   Kernel n = k;
+  i64 moved = o.arg == 1 ? a.part : part;
   n.ast = reorder(simplify(replace_ranges(k.ast, map)), [&](std::vector<UOp>& rs) {
     for (size_t x = 1; x < rs.size(); x++)
-      if (is_axis(rs[x], o.target, part)) std::rotate(rs.begin(), rs.begin() + long(x), rs.begin() + long(x) + 1);
+      if (is_axis(rs[x], o.target, moved)) std::rotate(rs.begin(), rs.begin() + long(x), rs.begin() + long(x) + 1);
   });
   n.opts.push_back(o);
   return n;

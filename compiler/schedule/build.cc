@@ -8,6 +8,14 @@
 
 namespace tg {
 
+namespace {
+// A REDUCE or FOLD along an axis of size 0.
+bool reduces_nothing(UOp u) {
+  const Ints axes = u.is(Op::Reduce) ? u.arg<ReduceArg>().axes : u.arg<FoldArg>().axes;
+  return std::any_of(axes.begin(), axes.end(), [&](i64 a) { return shape(u.src(0))[size_t(a)].is_const(0); });
+}
+}  // namespace
+
 Shape reduced_index(const Ints& axes, const Shape& index, const std::vector<UOp>& ranges) {
   Shape r;
   size_t kept = 0, red = 0;
@@ -82,6 +90,10 @@ UOp Builder::compute(UOp u, const Shape& index, UOp gate) {
     }
     case Op::Reduce: {
       ReduceArg a = u.arg<ReduceArg>();
+      if (reduces_nothing(u)) {  // and nothing of it may be read: there may be no element
+        r = identity(a.kind, u.dtype());
+        break;
+      }
       const std::vector<UOp>& rs = ranges_->reduce_ranges(root_, u, index);
       UOp v = value(u.src(0), reduced_index(a.axes, index, rs), gate);
       std::vector<UOp> src{v};
@@ -102,7 +114,12 @@ UOp Builder::compute(UOp u, const Shape& index, UOp gate) {
       r = node(Op::Fold, Kind::Void, std::span<const UOp>(src), FoldArg{a.inputs, a.states, {}}.ints());
       break;
     }
-    case Op::Get: r = node(Op::Get, u.dtype(), {compute(u.src(0), index, gate)}, u.arg_int()); break;
+    case Op::Get:
+      if (reduces_nothing(u.src(0))) {
+        r = u.src(0).src(size_t(u.src(0).arg<FoldArg>().inputs + u.arg_int()));
+        break;
+      }
+      r = node(Op::Get, u.dtype(), {compute(u.src(0), index, gate)}, u.arg_int()); break;
     default:
       if (is_movement(u.op())) {
         UOp valid;

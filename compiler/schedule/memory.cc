@@ -1,4 +1,5 @@
-// Places scratch buffers in one arena: largest first, each at the lowest aligned offset that is free for its whole life.
+// Places inputs, outputs and scratch in one arena: largest first, each at the lowest aligned offset that is free for its whole life. Inputs
+// live from the start of a run, outputs to its end (those that the caller binds are used where they are, and their place stays untouched).
 #include <algorithm>
 
 #include "schedule/schedule.h"
@@ -20,8 +21,12 @@ void plan_memory(Schedule& s) {
       life[b].last = i64(i);
     }
   std::vector<u32> order;
-  for (u32 b = 0; b < s.buffers.size(); b++)
-    if (s.buffers[b].kind == Buffer::Scratch && life[b].first >= 0) order.push_back(b);
+  for (u32 b = 0; b < s.buffers.size(); b++) {
+    if (s.buffers[b].kind == Buffer::Constant) continue;
+    if (s.buffers[b].kind == Buffer::Input) life[b] = {0, std::max<i64>(life[b].last, 0)};
+    if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), i64(s.calls.size())};
+    if (life[b].first >= 0) order.push_back(b);
+  }
   std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return s.buffers[a].bytes > s.buffers[b].bytes; });
   std::vector<u32> placed;
   for (u32 b : order) {

@@ -18,8 +18,8 @@ struct Buffer {
   std::vector<i64> dims;      // logical
   Layout layout;              // Scratch: chosen by layouts.cc; Input and Output: row-major; Constant: row-major until a kernel packs it
   i64 bytes = 0;
-  std::vector<u32> lies_on;   // Scratch: buffers below it in the arena; its offset is the aligned maximum of their ends
-  i64 offset = -1;            // Scratch: that offset at the sizes given
+  std::vector<u32> lies_on;   // not Constant: buffers below it in the arena; its offset is the aligned maximum of their ends
+  i64 offset = -1;            // that offset at the sizes given; -1: not used
 };
 
 struct Call {

@@ -1,0 +1,233 @@
+#include "opt/prepare.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "codegen/lower.h"
+#include "rules/symbolic.h"
+
+namespace tg {
+
+std::vector<UOp> loops_of(UOp u) { return closed_ranges(u); }
+
+UOp with_loops(UOp u, const std::vector<UOp>& loops, std::span<const UOp> src) {
+  size_t fixed = src.size() - loops_of(u).size();
+  std::vector<UOp> s(src.begin(), src.begin() + long(fixed));
+  s.insert(s.end(), loops.begin(), loops.end());
+  return Arena::current().make(u.op(), u.dtype(), s, u.node()->arg);
+}
+
+UOp physical_offset(const Kernel& k, UOp index) {
+  UOp base = index.src(0);
+  while (base.is(Op::After)) base = base.src(0);
+  if (!base.is(Op::Param)) return index.src(1);
+  return simplify(k.slots[size_t(base.arg_int())].layout.offset(index.src().subspan(1)));
+}
+
+namespace {
+
+bool closes(UOp u) { return u.in(Op::Reduce | Op::Fold | Op::Store); }
+
+// Rebuilds the kernel with some ranges read as expressions and some lists of loops changed.
+UOp rebuild(UOp ast, const std::map<u32, UOp>& value, const std::function<std::vector<UOp>(UOp, std::vector<UOp>)>& loops) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    if (auto it = value.find(u.id()); it != value.end()) {
+      to[u] = it->second;
+      continue;
+    }
+    std::vector<UOp> src;
+    bool same = true;
+    std::vector<UOp> closed = closes(u) ? loops_of(u) : std::vector<UOp>{};
+    for (size_t i = 0; i < u.nsrc(); i++) {
+      bool loop = i + closed.size() >= u.nsrc();
+      src.push_back(loop ? u.src(i) : to[u.src(i)]);
+      same &= src.back() == u.src(i);
+    }
+    if (closes(u)) {
+      std::vector<UOp> now = loops(u, closed);
+      if (now != closed) {
+        to[u] = with_loops(u, now, src);
+        continue;
+      }
+    }
+    to[u] = same ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+i64 next_axis(UOp ast) {
+  i64 n = 0;
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Range)) n = std::max(n, u.arg<RangeArg>().id + 1);
+  return n;
+}
+
+bool ordered(const Kernel& k, UOp r) { return std::find(k.ordered.begin(), k.ordered.end(), r.arg<RangeArg>().id) != k.ordered.end(); }
+
+// A range read as r/c and r%c becomes two loops.
+bool split_digits(Kernel& k) {
+  // The largest divisor first: r/49 and (r%49)/7 are three loops in two steps.
+  UOp best;
+  i64 c = 0;
+  for (UOp u : toposort(k.ast)) {
+    if (!u.in(Op::FloorDiv | Op::FloorMod) || !u.src(1).is_const()) continue;
+    UOp r = u.src(0);
+    if (!r.is(Op::Range) || !r.src(0).is_const() || ordered(k, r)) continue;
+    i64 n = r.src(0).as_int(), d = u.src(1).as_int();
+    if (d <= 1 || d >= n || n % d) continue;
+    if (d > c) best = r, c = d;
+  }
+  if (!best) return false;
+  i64 id = best.arg<RangeArg>().id, hi = next_axis(k.ast), n = best.src(0).as_int();
+  std::map<u32, UOp> value;
+  std::map<u32, std::vector<UOp>> loops;
+  for (UOp u : toposort(k.ast)) {
+    if (!u.is(Op::Range) || u.arg<RangeArg>().id != id || u.src(0) != best.src(0)) continue;
+    RangeArg a = u.arg<RangeArg>(), b = a;
+    a.id = hi, b.id = hi + 1;
+    UOp ra = range(idx(n / c), a), rb = range(idx(c), b);
+    value[u.id()] = ra * idx(c) + rb;
+    loops[u.id()] = {ra, rb};
+  }
+  k.ast = simplify(rebuild(k.ast, value, [&](UOp, std::vector<UOp> l) {
+    std::vector<UOp> out;
+    for (UOp r : l) {
+      auto it = loops.find(r.id());
+      if (it == loops.end()) out.push_back(r);
+      else out.insert(out.end(), it->second.begin(), it->second.end());
+    }
+    return out;
+  }));
+  return true;
+}
+
+// Output loops in the order in which the output lies in memory, those that reduces are computed for first; reduce loops likewise by the
+// largest stride of what they read.
+void order_loops(Kernel& k) {
+  std::vector<UOp> topo = toposort(k.ast);
+  Memo<std::vector<UOp>> deps;
+  deps[k.ast];
+  std::vector<UOp> row;  // ranges that some reduce depends on from outside
+  for (UOp u : topo) {
+    std::vector<UOp> d;
+    if (u.is(Op::Range)) d.push_back(u);
+    for (UOp s : u.src())
+      for (UOp r : deps[s])
+        if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
+    if (closes(u)) {
+      std::vector<UOp> l = loops_of(u);
+      std::erase_if(d, [&](UOp r) { return std::find(l.begin(), l.end(), r) != l.end(); });
+      if (!u.is(Op::Store))
+        for (UOp r : d) row.push_back(r);
+    }
+    deps[u] = d;
+  }
+  auto stride_in = [&](UOp below, UOp r) {
+    i64 most = 0;
+    for (UOp u : toposort(below))
+      if (u.is(Op::Index)) {
+        auto l = linear_in(physical_offset(k, u), r);
+        if (!l) continue;
+        UOp base = u.src(0);
+        while (base.is(Op::After)) base = base.src(0);
+        bool constant = base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant;
+        // What varies most in memory that is not free to be packed decides; constants only break ties.
+        i64 f = std::abs(l->factor);
+        most = std::max(most, constant ? std::min<i64>(f, 1) : f * 2);
+      }
+    return most;
+  };
+  k.ast = rebuild(k.ast, {}, [&](UOp u, std::vector<UOp> l) {
+    if (std::any_of(l.begin(), l.end(), [&](UOp r) { return ordered(k, r); })) return l;
+    UOp from = u.is(Op::Store) ? u.src(0) : u;
+    std::vector<std::pair<i64, UOp>> key;
+    for (UOp r : l) {
+      bool outer = u.is(Op::Store) && std::find(row.begin(), row.end(), r) != row.end();
+      key.push_back({(outer ? i64(1) << 50 : 0) + stride_in(from, r), r});
+    }
+    std::stable_sort(key.begin(), key.end(), [](auto& a, auto& b) { return a.first > b.first; });
+    std::vector<UOp> out;
+    for (auto& [s, r] : key) out.push_back(r);
+    return out;
+  });
+}
+
+// Two neighbouring loops that every access walks as one become one.
+bool merge_pair(Kernel& k) {
+  std::vector<UOp> topo = toposort(k.ast);
+  for (UOp u : topo) {
+    if (!closes(u) || u.is(Op::Fold)) continue;
+    std::vector<UOp> l = loops_of(u);
+    for (size_t i = 0; i + 1 < l.size(); i++) {
+      UOp a = l[i], b = l[i + 1];
+      if (ordered(k, a) || ordered(k, b) || !a.src(0).is_const() || !b.src(0).is_const()) continue;
+      RangeArg aa = a.arg<RangeArg>(), ba = b.arg<RangeArg>();
+      // Axes of several loops (rows shared by phases) stay as they are.
+      bool shared = false;
+      for (UOp x : topo)
+        if (x.is(Op::Range) && x != a && x != b && (x.arg<RangeArg>().id == aa.id || x.arg<RangeArg>().id == ba.id)) shared = true;
+      if (shared || aa.kind != ba.kind) continue;
+      i64 n = b.src(0).as_int();
+      // Read in nothing but addresses, and there by steps that continue each other.
+      Memo<u8> sees;
+      bool ok = true;
+      for (UOp x : topo) {
+        u8 s = x == a || x == b;
+        for (UOp y : x.src()) s |= sees[y];
+        if (x.is(Op::Index) && s) {
+          UOp off = physical_offset(k, x);
+          auto fa = linear_in(off, a), fb = linear_in(off, b);
+          UOp base = x.src(0);
+          while (base.is(Op::After)) base = base.src(0);
+          if (!fa || !fb || fa->factor != fb->factor * n) ok = false;
+          s = 0;
+        }
+        if (closes(x)) {
+          std::vector<UOp> xl = loops_of(x);
+          bool ha = std::find(xl.begin(), xl.end(), a) != xl.end(), hb = std::find(xl.begin(), xl.end(), b) != xl.end();
+          if (ha != hb) ok = false;
+          for (size_t j = 0; ha && hb && j < xl.size(); j++)
+            if (xl[j] == a && (j + 1 >= xl.size() || xl[j + 1] != b)) ok = false;
+          for (size_t j = 0; j + xl.size() < x.nsrc(); j++)
+            if (sees[x.src(j)]) ok = false;
+          s = 0;
+        } else if (s && !x.in(Op::Range | Op::Index | Op::Load)) {
+          // Arithmetic that leads into an address is fine; it is checked there. Anything that escapes is seen by the store or reduce.
+        }
+        if (x.is(Op::Load)) s = 0;
+        if (x.is(Op::Load) && x.nsrc() > 1 && sees[x.src(1)]) ok = false;
+        sees[x] = s;
+      }
+      if (!ok) continue;
+      RangeArg fa = aa;
+      fa.id = next_axis(k.ast);
+      UOp f = range(idx(a.src(0).as_int() * n), fa);
+      std::map<u32, UOp> value{{a.id(), f / idx(n)}, {b.id(), f % idx(n)}};
+      k.ast = rebuild(k.ast, value, [&](UOp, std::vector<UOp> x) {
+        auto it = std::find(x.begin(), x.end(), a);
+        if (it != x.end()) {
+          *it = f;
+          x.erase(std::find(x.begin(), x.end(), b));
+        }
+        return x;
+      });
+      k.ast = simplify(k.ast);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Kernel prepare(Kernel k) {
+  for (int i = 0; i < 32 && split_digits(k); i++) {}
+  order_loops(k);
+  for (int i = 0; i < 32 && merge_pair(k); i++) {}
+  return k;
+}
+
+}  // namespace tg
