@@ -130,6 +130,7 @@ class Importer {
              "; only tensors are supported");
       DType d = onnx_dtype(type.tensor_type().elem_type(), str(file_.path(), ": ", what));
       tg::Shape s = input_shape(v, what, &dim_of, &used_vars);
+      check_size(s, str(file_.path(), ": ", what));
       UOp p = tensor::param(i64(g_.inputs.size()), d, s);
       g_.inputs.push_back({v.name(), d, s});
       define(names, v.name(), {Tensor(p)}, what);
@@ -183,6 +184,12 @@ class Importer {
       }
     }
     return s;
+  }
+
+  static void check_size(const tg::Shape& s, const std::string& what) {
+    for (UOp d : s)
+      if (!d.is_const()) return;
+    if (known_elems(s) < 0) fail(what, " has shape ", shape_text(s), ", which is too large");
   }
 
   // --- graphs and nodes ---------------------------------------------------------------------------------------------------------------------
@@ -292,8 +299,11 @@ class Importer {
           names_ = names, opsets_ = &opsets;
           out = row->fn(n);
           ok = true;
-          for (int i = 0; i < p.output_size(); i++)
-            if (!p.output(i).empty() && (i >= int(out.size()) || !out[i])) bare.fail("output ", i, " is not supported");
+          for (int i = 0; i < p.output_size(); i++) {
+            if (p.output(i).empty()) continue;
+            if (i >= int(out.size()) || !out[i]) bare.fail("output ", i, " is not supported");
+            check_size(out[i].shape(), str(bare.where(), ": output ", i));
+          }
         }
       }
     } catch (const Problem&) {
@@ -302,6 +312,9 @@ class Importer {
       ok = false;
       std::string what = e.what();
       problems_.push_back(what.starts_with(bare.where()) ? what : str(bare.where(), ": ", what));
+    } catch (const std::exception& e) {  // tables of a size that no memory holds
+      ok = false;
+      problems_.push_back(str(bare.where(), ": sizes are too large (", e.what(), ")"));
     }
     names_ = names_before, opsets_ = opsets_before;
     for (int i = 0; i < p.output_size(); i++) {

@@ -37,6 +37,21 @@ Pool& Pool::current() {
   return *t_pool;
 }
 
+i64 known_elems(const Shape& s) {
+  constexpr i64 kMost = i64(1) << 48;
+  i64 n = 1;
+  bool empty = false;
+  for (UOp d : s) {
+    if (!d.is_const() || d.as_int() < 0) return -1;
+    empty |= d.as_int() == 0;
+    if (__builtin_mul_overflow(n, d.as_int(), &n) || n > kMost) {
+      if (!empty && std::none_of(s.begin(), s.end(), [](UOp e) { return e.is_const(0); })) return -1;
+      n = 0;
+    }
+  }
+  return n;
+}
+
 UOp splat(UOp u) {
   while (u.is(Op::Reshape) || u.is(Op::Expand)) u = u.src(0);
   return u.is_const() ? u : UOp();
@@ -83,8 +98,8 @@ bool Pool::foldable(UOp root) {
     for (UOp s : u.src())
       if (foldable_[s] == 1) return false;
     if (u.is(Op::Stack) || u.is(Op::Placeholder) || u.is(Op::Fold)) return true;
-    UOp n = elems(shape(u));
-    return n.is_const() && n.as_int() <= kFoldWork;
+    i64 n = known_elems(shape(u));
+    return n >= 0 && n <= kFoldWork;
   };
   while (!stack.empty()) {
     auto& [u, next] = stack.back();
@@ -107,8 +122,7 @@ bool Pool::foldable(UOp root) {
 const Values* Pool::value(UOp u) {
   if (auto it = values_.find(u.id()); it != values_.end()) return &it->second;
   if (!foldable(u)) return nullptr;
-  UOp n = elems(shape(u));
-  if (n.as_int() > kFoldElems) return nullptr;
+  if (known_elems(shape(u)) > kFoldElems) return nullptr;
   Values v;
   if (u.is(Op::Constant)) {
     const ConstantData& c = constants_[u.arg_int()];

@@ -48,6 +48,8 @@ class Pool {
   std::unordered_map<u32, Values> values_;            // by node id; nodes never go while the arena lives
 };
 
+// Elements of a shape; -1 if it is variable, or more than any tensor may have (2^48).
+i64 known_elems(const Shape& s);
 // CONST c seen through RESHAPE and EXPAND (every element is c); null if u is anything else.
 UOp splat(UOp u);
 // Every element is `c`, of shape s.

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "frontend/pool.h"
+#include "ir/eval_scalar.h"
 
 namespace tg {
 namespace {
@@ -74,7 +75,7 @@ i64 Tensor::numel() const {
 // --- making -----------------------------------------------------------------------------------------------------------------------------
 Tensor Tensor::scalar(DType d, f64 v) {
   if (tg::is_float(d)) return konst_f(d, v);
-  TG_CHECK(v == std::trunc(v) && std::abs(v) < 9e15, "the integer ", v);
+  if (!(v == std::trunc(v) && std::abs(v) < 9e15)) fail(v, " is no ", name(d));
   return konst(d, i64(v));
 }
 Tensor Tensor::integer(DType d, i64 v) { return konst(d, v); }
@@ -151,7 +152,7 @@ Tensor Tensor::floor_mod(const Tensor& b) const {
   return where(differs, r + b, r);
 }
 Tensor Tensor::cast(DType d) const {
-  if (UOp c = splat(u_)) return tg::full(shape(), tg::cast(c, d));
+  if (UOp c = splat(u_)) return tg::full(shape(), konst_bits(d, eval_cast(d.kind, c.dtype().kind, c.arg_bits())));
   return tg::cast(u_, d);
 }
 Tensor Tensor::bitcast(DType d) const {
