@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace tg {
 namespace {
@@ -259,10 +258,10 @@ WideBounds BoundsCache::wide(const Sum& s) {
   for (const Known& k : known_) {
     const Term& lead = k.sum.terms[0];
     i64 a = s.coefficient(lead.x);
-    if (!a || a % lead.a) continue;
+    if (!a || lead.a == kMin || (lead.a == -1 && a == kMin) || a % lead.a) continue;
     i64 m = a / lead.a;
     Sum rest{Kind::Index, s.terms, s.c};
-    rest.add(k.sum, -m);
+    rest.add(k.sum, wrap_neg(m));
     if (rest.terms.size() + k.sum.terms.size() > s.terms.size()) continue;
     WideBounds w = plain(rest);
     i128 p = mul(m, k.lo), q = mul(m, k.hi);
@@ -301,7 +300,7 @@ bool BoundsCache::never_negative(const Sum& sum) {
         UOp p = without.empty() ? UOp() : product(without);
         i64 a = t.a;
         UOp x = t.x;
-        s.add(x, -a);
+        s.add(x, wrap_neg(a));
         if (a < 0) {
           UOp last = size + -1;
           s.add(sum_of(p ? last * p : last), a);
@@ -343,7 +342,7 @@ void BoundsCache::assume(const Sum& sum, Bounds b) {
   // Each term alone: a*x is within [lo, hi] minus what the others can be.
   for (const Term& t : s.terms) {
     Sum others = s;
-    others.add(t.x, -t.a);
+    others.add(t.x, wrap_neg(t.a));
     WideBounds o = plain(others);
     i128 tl = lo - o.hi, th = hi - o.lo, a = t.a;
     if (a < 0) {
@@ -378,14 +377,14 @@ i64 factor(UOp u, IdMap<i64>& memo) {
       case Op::Add:
       case Op::Sub:
       case Op::Max:
-      case Op::Min: r = std::gcd(of(0), of(1)); break;
+      case Op::Min: r = gcd(of(0), of(1)); break;
       case Op::Mul:
         if (__builtin_mul_overflow(of(0), of(1), &r)) r = of(0);
         break;
       case Op::Neg: r = of(0); break;
-      case Op::Where: r = std::gcd(of(1), of(2)); break;
+      case Op::Where: r = gcd(of(1), of(2)); break;
       case Op::Cast: r = is_int(u.src(0).dtype()) ? of(0) : 1; break;
-      case Op::FloorMod: r = std::gcd(of(0), of(1)); break;
+      case Op::FloorMod: r = gcd(of(0), of(1)); break;
       case Op::Shl:
         if (u.src(1).is_const() && u.src(1).as_int() < 62 && u.src(1).as_int() >= 0)
           if (__builtin_mul_overflow(of(0), i64(1) << u.src(1).as_int(), &r)) r = of(0);
@@ -437,7 +436,7 @@ std::optional<UOp> divide_exact(UOp u, i64 c) {
         if (auto b = go(2, c)) return where(u.src(0), *a, *b);
       return {};
     case Op::Mul: {
-      i64 g = std::gcd(const_factor(u.src(1)), c);
+      i64 g = gcd(const_factor(u.src(1)), c);
       if (g == 0) return u;  // a factor is 0
       auto b = go(1, c < 0 && g != 1 ? -g : g);
       if (!b) return {};

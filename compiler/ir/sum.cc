@@ -135,6 +135,15 @@ UOp product(std::vector<UOp> f) {
   return !own ? uniform : !uniform ? own : own * uniform;
 }
 
+i64 gcd(i64 a, i64 b) {
+  u64 x = a < 0 ? u64(0) - u64(a) : u64(a), y = b < 0 ? u64(0) - u64(b) : u64(b);
+  while (y) {
+    u64 r = x % y;
+    x = y, y = r;
+  }
+  return x >> 63 ? i64(1) << 62 : i64(x);
+}
+
 i64 Sum::coefficient(UOp x) const {
   for (const Term& t : terms)
     if (t.x == x) return t.a;
@@ -154,7 +163,7 @@ void Sum::add(UOp x, i64 a) {
 }
 
 void Sum::add(const Sum& s, i64 k) {
-  for (const Term& t : s.terms) add(t.x, i64(u64(t.a) * u64(k)));
+  for (const Term& t : s.terms) add(t.x, wrap_mul(t.a, k));
   c = wrapped(kind, u64(c) + u64(s.c) * u64(k));
 }
 
@@ -165,25 +174,25 @@ Sum Sum::scaled(i64 k) const {
 }
 
 UOp Sum::uop() const {
+  // The most negative coefficient has no positive counterpart: it is added.
+  auto added = [&](const Term& t) { return t.a > 0 || wrapped(kind, u64(0) - u64(t.a)) == t.a; };
   UOp r;
   for (const Term& t : terms)
-    if (t.a > 0) {
+    if (added(t)) {
       UOp m = t.x * t.a;
       r = r ? r + m : m;
     }
   bool constant_done = false;
   for (const Term& t : terms) {
-    if (t.a > 0) continue;
-    // The most negative coefficient has no positive counterpart.
-    bool lowest = t.a == int_min(kind) || (is_uint(kind) && wrapped(kind, u64(0) - u64(t.a)) < 0);
-    UOp m = lowest ? UOp() : t.a == -1 ? t.x : t.x * -t.a;
-    if (!r && c && m) r = konst(kind, c) - m, constant_done = true;
-    else if (!r) r = m ? (t.a == -1 ? -t.x : t.x * t.a) : t.x * t.a;
-    else r = m ? r - m : r + t.x * t.a;
+    if (added(t)) continue;
+    UOp m = t.x * -t.a;
+    if (r) r = r - m;
+    else if (c) r = konst(kind, c) - m, constant_done = true;
+    else r = t.a == -1 ? -t.x : t.x * t.a;
   }
   if (!r) return konst(kind, c);
   if (!c || constant_done) return r;
-  return c < 0 && !(c == int_min(kind)) && is_uint(kind) ? r - konst(kind, -c) : r + c;
+  return c < 0 && is_uint(kind) && wrapped(kind, u64(0) - u64(c)) != c ? r - konst(kind, -c) : r + c;
 }
 
 namespace {
@@ -204,9 +213,9 @@ Sum multiply(const Sum& a, const Sum& b) {
   };
   if ((single(a) && single(b)) || ((uniform(a) || uniform(b)) && na * nb <= 8)) {
     for (const Term& s : a.terms)
-      for (const Term& t : b.terms) r.add(times(s.x, t.x), i64(u64(s.a) * u64(t.a)));
-    for (const Term& s : a.terms) r.add(s.x, i64(u64(s.a) * u64(b.c)));
-    for (const Term& t : b.terms) r.add(t.x, i64(u64(t.a) * u64(a.c)));
+      for (const Term& t : b.terms) r.add(times(s.x, t.x), wrap_mul(s.a, t.a));
+    for (const Term& s : a.terms) r.add(s.x, wrap_mul(s.a, b.c));
+    for (const Term& t : b.terms) r.add(t.x, wrap_mul(t.a, a.c));
     r.c = wrapped(r.kind, u64(a.c) * u64(b.c));
     return r;
   }
@@ -214,7 +223,7 @@ Sum multiply(const Sum& a, const Sum& b) {
   i64 k = 1;
   auto side = [&](const Sum& s) {
     if (!single(s)) return s.uop();
-    k = i64(u64(k) * u64(s.terms[0].a));
+    k = wrap_mul(k, s.terms[0].a);
     return s.terms[0].x;
   };
   UOp x = side(a), y = side(b);
@@ -234,15 +243,15 @@ Sum sum_of(UOp root) {
   while (!todo.empty()) {
     auto [u, k] = todo.back();
     todo.pop_back();
-    i64 minus = i64(u64(0) - u64(k));
+    i64 minus = wrap_neg(k);
     switch (u.op()) {
       case Op::Const: r.c = wrapped(r.kind, u64(r.c) + u64(k) * u64(u.as_int())); break;
       case Op::Add: todo.push_back({u.src(0), k}), todo.push_back({u.src(1), k}); break;
       case Op::Sub: todo.push_back({u.src(0), k}), todo.push_back({u.src(1), minus}); break;
       case Op::Neg: todo.push_back({u.src(0), minus}); break;
       case Op::Mul:
-        if (u.src(1).is_const()) todo.push_back({u.src(0), i64(u64(k) * u64(u.src(1).as_int()))});
-        else if (u.src(0).is_const()) todo.push_back({u.src(1), i64(u64(k) * u64(u.src(0).as_int()))});
+        if (u.src(1).is_const()) todo.push_back({u.src(0), wrap_mul(k, u.src(1).as_int())});
+        else if (u.src(0).is_const()) todo.push_back({u.src(1), wrap_mul(k, u.src(0).as_int())});
         else r.add(multiply(sum_of(u.src(0)), sum_of(u.src(1))), k);
         break;
       default: r.add(u, k);

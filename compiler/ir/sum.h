@@ -12,6 +12,13 @@ namespace tg {
 int structural_order(UOp a, UOp b);
 inline bool structural_less(UOp a, UOp b) { return structural_order(a, b) < 0; }
 
+// The greatest common divisor, also of i64's smallest (then half of it at most: still a divisor).
+i64 gcd(i64 a, i64 b);
+// Modulo 2^64, without overflow.
+constexpr i64 wrap_neg(i64 a) { return i64(u64(0) - u64(a)); }
+constexpr i64 wrap_mul(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
+constexpr i64 wrap_add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
+
 struct Term {
   UOp x;         // never a constant, a sum or a multiple
   i64 a = 0;     // signed also for unsigned kinds; not 0

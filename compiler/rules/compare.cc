@@ -1,7 +1,6 @@
 // Comparisons of integers as sum < 0: decided by bounds, divided by common factors, freed of terms too small to matter. The normal form has
 // positive coefficients on both sides: 4*i + j < k + 3, or 7 < i where only the right has terms; Le becomes Lt.
 #include <algorithm>
-#include <numeric>
 
 #include "rules/context.h"
 
@@ -58,6 +57,8 @@ class Compare {
       if (auto c = bounds_.constant(t.x)) {
         Sum v{Kind::Index, {}, *c};
         Term old = t;
+        i64 p, moved;
+        if (__builtin_mul_overflow(*c, old.a, &p) || __builtin_add_overflow(s_.c, p, &moved) || moved > kMax / 2 || moved < -(kMax / 2)) continue;
         s_.add(v, old.a);
         s_.add(old.x, -old.a);
         return true;
@@ -73,7 +74,9 @@ class Compare {
     Sum y = sum_of(t.src(0));
     if (!bounds_.fits(y)) return false;
     i64 d = t.src(1).as_int(), cd;
-    if (__builtin_mul_overflow(s_.c, d, &cd) || cd > kMax / 2 || cd < -kMax / 2) return false;
+    if (__builtin_mul_overflow(s_.c, d, &cd) || cd > kMax / 4 || cd < -kMax / 4 || y.c > kMax / 4 || y.c < -kMax / 4 || d > kMax / 4) return false;
+    for (const Term& n : y.terms)
+      if (n.a > kMax / 2 || n.a < -(kMax / 2)) return false;
     Sum r{Kind::Index, y.terms, y.c};
     if (s_.terms[0].a == -1) {
       r = r.scaled(-1);
@@ -142,6 +145,8 @@ UOp fold_compare(pat::M m) {
   Kind kind = u.src(0).dtype().kind;
   auto d = difference(u.src(0), u.src(1), bounds);
   if (!d) return {};
+  for (const Term& t : d->terms)
+    if (t.a > kMax / 2 || t.a < -(kMax / 2)) return {};
   bool less = u.is(Op::Lt) || u.is(Op::Le);
   if (u.is(Op::Le) && __builtin_sub_overflow(d->c, 1, &d->c)) return {};
   if (d->c > kMax / 2 || d->c < -(kMax / 2)) return {};

@@ -1,7 +1,6 @@
 // FloorDiv and FloorMod of sums. Everything rests on x = c*q + r: floor(x/c) = q + floor(r/c) and x mod c = r mod c, whatever r is; when the
 // bounds of r lie within one multiple of c, the division is gone. The two share split(), so that fold_sum recognizes them as a pair.
 #include <algorithm>
-#include <numeric>
 
 #include "rules/context.h"
 
@@ -26,7 +25,7 @@ Split split(const Sum& x, i64 c, BoundsCache& bounds) {
       s.q.add(t.x, t.a / c);
       continue;
     }
-    i64 g = std::gcd(t.a, c);
+    i64 g = gcd(t.a, c);
     i64 f = const_factor(t.x);
     if (f == 0) continue;
     if (f % (c / g) == 0)
@@ -56,7 +55,7 @@ Split split(const Sum& x, i64 c, BoundsCache& bounds) {
     for (size_t k = 0; k < n; k++)
       if (mask >> k & 1) {
         i64 by = s.r.terms[k].a > 0 ? c : -c;
-        p.r.add(s.r.terms[k].x, -by), p.q.add(s.r.terms[k].x, by / c);
+        p.r.add(s.r.terms[k].x, wrap_neg(by)), p.q.add(s.r.terms[k].x, by / c);
       }
     if (single_quotient(p.r, c, bounds)) return p;
   }
@@ -67,7 +66,7 @@ Split split(const Sum& x, i64 c, BoundsCache& bounds) {
 bool split_by_factor(const Sum& x, i64 c, BoundsCache& bounds, i64* factor, Sum* a, Sum* b) {
   std::vector<i64> fs;
   for (const Term& t : x.terms) {
-    i64 g = std::gcd(t.a, c);
+    i64 g = gcd(t.a, c);
     if (g > 1 && g < c) fs.push_back(g);
   }
   std::sort(fs.rbegin(), fs.rend());
@@ -78,7 +77,7 @@ bool split_by_factor(const Sum& x, i64 c, BoundsCache& bounds, i64* factor, Sum*
     hi.c = floor_div(x.c, f), lo.c = floor_mod(x.c, f);
     auto k = single_quotient(lo, f, bounds);
     if (!k) continue;
-    hi.c += *k, lo.c -= *k * f;
+    hi.c += *k, lo.c = wrap_add(lo.c, wrap_neg(wrap_mul(*k, f)));
     *factor = f, *a = hi, *b = lo;
     return true;
   }
@@ -119,13 +118,13 @@ class Floor {
     if (auto k = single_quotient(x, c, bounds_)) {
       if (div_) return konst(kind_, *k);
       Sum r = x;
-      r.c -= *k * c;
+      r.c = wrap_add(r.c, wrap_neg(wrap_mul(*k, c)));
       return make(r);
     }
     Split s = split(x, c, bounds_);
     if (auto k = single_quotient(s.r, c, bounds_)) {
       Sum r = div_ ? s.q : s.r;
-      r.c += div_ ? *k : -*k * c;
+      r.c = wrap_add(r.c, div_ ? *k : wrap_neg(wrap_mul(*k, c)));
       return make(r);
     }
     if (!div_)
@@ -152,7 +151,7 @@ class Floor {
       if (bounds_(t.x.src(1)).lo <= 0 || __builtin_mul_overflow(t.a, m, &am) || am % c) continue;
       Sum inner = sum_of(t.x.src(0));
       if (!bounds_.fits(inner)) continue;
-      to.add(t.x, -t.a);
+      to.add(t.x, wrap_neg(t.a));
       to.add(whole(inner), t.a);
       changed = true;
     }
@@ -161,7 +160,7 @@ class Floor {
 
   // r op c by a smaller division, or null.
   UOp smaller(const Sum& r, i64 c) {
-    i64 g = std::gcd(gcd_of(r), c);
+    i64 g = gcd(gcd_of(r), c);
     if (g > 1) {
       Sum a{Kind::Index};
       for (const Term& t : r.terms) a.add(t.x, t.a / g);
@@ -177,8 +176,7 @@ class Floor {
         Sum y = sum_of(t.src(0));
         if (bounds_.fits(y)) {
           y = whole(y);
-          y.c += rd;
-          if (fits(y)) return again(y, cd);
+          if (!__builtin_add_overflow(y.c, rd, &y.c) && fits(y)) return again(y, cd);
         }
       }
       if (t.is(Op::FloorMod) && r.c == 0 && d > 0 && d % c == 0) return (t.src(0) / konst(kind_, c)) % konst(kind_, d / c);

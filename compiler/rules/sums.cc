@@ -1,5 +1,4 @@
 // Sums in normal form: like terms together, in structural order, the constant last; quotient and remainder of one division meet again.
-#include <numeric>
 
 #include "rules/context.h"
 
@@ -13,7 +12,7 @@ Sum in_kind(const Sum& s, Kind k) {
 
 i64 gcd_of(const Sum& s) {
   i64 g = 0;
-  for (const Term& t : s.terms) g = std::gcd(g, t.a);
+  for (const Term& t : s.terms) g = gcd(g, t.a);
   return g;
 }
 
@@ -26,7 +25,7 @@ bool take(Sum& s, const Sum& part, i64 k) {
     i64 want;
     if (__builtin_mul_overflow(t.a, k, &want) || s.coefficient(t.x) != want) return false;
   }
-  s.add(part, i64(u64(0) - u64(k)));
+  s.add(part, wrap_neg(k));
   return true;
 }
 
@@ -41,7 +40,7 @@ bool recombine(Sum& s, Symbolic& sym) {
       // a*(x%d) + a*d*(x//d) = a*x. The quotient may have simplified: ask for the terms that its product is made of.
       UOp n = x.src(0), d = x.src(1), q = normal(n / d, sym);
       if (take(s, sum_of(q * d), a)) {
-        s.add(x, -a);
+        s.add(x, wrap_neg(a));
         s.add(sum_of(n), a);
         return true;
       }
@@ -53,8 +52,8 @@ bool recombine(Sum& s, Symbolic& sym) {
           if (__builtin_mul_overflow(d.as_int(), o.x.src(1).as_int(), &de) || __builtin_mul_overflow(a, d.as_int(), &ad) || o.a != ad) continue;
           if (de > int_max(s.kind)) continue;
           UOp other = o.x;
-          s.add(other, -ad);
-          s.add(x, -a);
+          s.add(other, wrap_neg(ad));
+          s.add(x, wrap_neg(a));
           s.add(n % konst(s.kind, de), a);
           return true;
         }
@@ -67,14 +66,14 @@ bool recombine(Sum& s, Symbolic& sym) {
       // k*d*(x//d) = k*x where d divides x
       i64 f = const_factor(n);
       if (f && f % d == 0) {
-        s.add(x, -a);
+        s.add(x, wrap_neg(a));
         s.add(sum_of(n), k);
         return true;
       }
       // m*x - m*d*(x//d) = m*(x%d)
-      if (take(s, sum_of(n), -k)) {
-        s.add(x, -a);
-        s.add(n % x.src(1), -k);
+      if (take(s, sum_of(n), wrap_neg(k))) {
+        s.add(x, wrap_neg(a));
+        s.add(n % x.src(1), wrap_neg(k));
         return true;
       }
     }
