@@ -111,11 +111,12 @@ class Importer {
       if (!given || constants.count(v.name())) continue;
       const auto& dims = v.type().tensor_type().shape().dim();
       for (int i = 0; i < dims.size() && i < int(given->dims.size()); i++) {
-        if (!dims[i].has_dim_param() || dims[i].dim_param().empty()) continue;
+        std::string name = dim_name(dims[i]);
+        if (name.empty()) continue;
         UOp d = idx(given->dims[i]);
-        auto [it, fresh] = dim_of.insert({dims[i].dim_param(), d});
-        if (!fresh && it->second != d && given->input != "*")
-          fail("--shape ", v.name(), ": dimension ", dims[i].dim_param(), " is ", given->dims[i], " here and ", shape_text({it->second}), " elsewhere");
+        auto [it, fresh] = dim_of.insert({name, d});
+        if (!fresh && it->second != d && !(given->input == "*" && it->second.is(Op::Var)))
+          fail("--shape ", v.name(), ": dimension ", name, " is ", given->dims[i], " here and ", shape_text({it->second}), " elsewhere");
       }
     }
     for (const ImportOptions::Shape& s : opt_.shapes)
@@ -137,6 +138,13 @@ class Importer {
     }
     for (const ImportOptions::Var& v : opt_.vars)
       if (!used_vars.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
+  }
+
+  // "" for a free dimension without a name of its own; some exporters write "?" for each.
+  template <class D>
+  static std::string dim_name(const D& d) {
+    const std::string& n = d.dim_param();
+    return std::any_of(n.begin(), n.end(), [](u8 c) { return std::isalnum(c); }) ? n : "";
   }
 
   const ImportOptions::Shape* shape_for(const std::string& input) {
@@ -168,7 +176,7 @@ class Importer {
         s.push_back(idx(dims[i].dim_value()));
         continue;
       }
-      const std::string& name = dims[i].dim_param();
+      std::string name = dim_name(dims[i]);
       auto named = name.empty() ? dim_of->end() : dim_of->find(name);
       if (given && given->input != "*" && (named == dim_of->end() || !named->second.is(Op::Var))) {
         s.push_back(idx(given->dims[i]));

@@ -67,6 +67,22 @@ TEST(FreeDims, StarGivesEveryInputWithFreeDims) {
   EXPECT_EQ(shape_text(g.inputs[0].dims), "(5)");
   EXPECT_EQ(shape_text(g.inputs[1].dims), "(4, 6)");
 }
+TEST(FreeDims, QuestionMarksAreNoName) {
+  Model m;
+  m.input("x", Kind::F32, {"?", "?"}).output("y");
+  m.node("Relu", {"x"}, {"y"});
+  ImportOptions o;
+  o.shapes = {{"*", {4, 6}}};
+  EXPECT_EQ(shape_text(m.load(o).inputs[0].dims), "(4, 6)");
+}
+TEST(FreeDims, OneNameIsOneSize) {
+  Model m;
+  m.input("x", Kind::F32, {"N", "N"}).output("y");
+  m.node("Relu", {"x"}, {"y"});
+  ImportOptions o;
+  o.shapes = {{"*", {4, 6}}};
+  EXPECT_EQ(m.error(o), "--shape x: dimension N is 6 here and (4) elsewhere");
+}
 TEST(FreeDims, AShapeThatContradictsTheModelIsAnError) {
   ImportOptions o;
   o.shapes = {{"x", {3}}};
