@@ -41,6 +41,7 @@ class Linearizer {
     for (auto* m : {&template_, &pushed_}) (*m)[ast];
     deps_[ast], group_[ast], value_[ast], node_item_[ast], step_item_[ast], home_[ast], site_[ast];
     find_templates();
+    find_rereads();
     find_open_ranges();
     make_blocks(ast);
     make_items();
@@ -62,6 +63,44 @@ class Linearizer {
     }
   }
 
+  // A LOAD of what a STORE that reads it writes (a scatter that adds, a scan) sees the steps before: it stands in that STORE's loops, whatever
+  // its index depends on.
+  void find_rereads() {
+    auto memory = [](UOp u) {
+      if (u.is(Op::Index)) u = u.src(0);
+      while (u.is(Op::After)) u = u.src(0);
+      return u;
+    };
+    std::map<u32, std::vector<UOp>> stores;
+    for (UOp u : order_)
+      if (u.is(Op::Store)) stores[memory(u.src(0)).id()].push_back(u);
+    Memo<u8> both;
+    bool any = false;
+    for (UOp u : order_)
+      if (u.is(Op::Load) && stores.count(memory(u.src(0)).id())) both[memory(u.src(0))] = any = true;
+    if (!any) return;
+    for (auto& [id, list] : stores)
+      for (UOp s : list) {
+        if (!both[memory(s.src(0))]) continue;
+        // Not below an AFTER: what it waits for is past.
+        Memo<u8> seen;
+        std::vector<UOp> todo{s.src(1)};
+        while (!todo.empty()) {
+          UOp u = todo.back();
+          todo.pop_back();
+          if (seen[u] || u.is(Op::After)) continue;
+          seen[u] = 1;
+          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0)))
+            for (UOp r : closed_ranges(s)) rereads_[u.id()].push_back(r);
+          todo.insert(todo.end(), u.src().begin(), u.src().end());
+        }
+      }
+    for (auto& [id, ranges] : rereads_) {
+      std::sort(ranges.begin(), ranges.end(), [](UOp a, UOp b) { return a.id() < b.id(); });
+      ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
+    }
+  }
+
   // deps_: the loops a node's value depends on. Accumulators that share a loop share the union.
   void find_open_ranges() {
     std::map<std::vector<u32>, int> number;
@@ -80,6 +119,7 @@ class Linearizer {
         if (!u.is(Op::Sink))
           for (UOp s : u.src()) merge(d, deps_[s]);
         if (u.is(Op::Range)) merge(d, {u});
+        if (auto it = rereads_.find(u.id()); it != rereads_.end()) merge(d, it->second);
         if (closes(u)) {
           std::vector<UOp> c = closed_ranges(u);
           std::erase_if(d, [&](UOp r) { return std::find(c.begin(), c.end(), r) != c.end(); });
@@ -413,6 +453,7 @@ class Linearizer {
   std::vector<UOp> order_, out_;
   Memo<u8> template_, pushed_, other_reader_;
   Memo<Deps> deps_;
+  std::map<u32, Deps> rereads_;  // by LOAD
   Memo<int> group_, home_, site_, node_item_, step_item_;  // item numbers are one more than the index, 0: none
   Memo<int> made_in_;
   Memo<UOp> value_;

@@ -463,7 +463,7 @@ Result<std::vector<u8>> compile_llvm(std::span<const UOp> linear, const std::str
   pb.registerLoopAnalyses(lam);
   pb.crossRegisterProxies(lam, fam, cgam, mam);
   ModulePassManager mpm;
-  if (auto e = pb.parsePassPipeline(mpm, "function(sroa,early-cse<memssa>,instcombine,simplifycfg,loop-mssa(licm),early-cse)"))
+  if (auto e = pb.parsePassPipeline(mpm, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)"))
     return R::no("LLVM passes: ", toString(std::move(e)));
   mpm.run(m, mam);
 
