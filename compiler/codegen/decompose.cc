@@ -398,21 +398,22 @@ std::vector<UOp> decompose(std::span<const UOp> linear, const DecompFlags& flags
         stack.pop_back();
         continue;
       }
-      if (next < v.nsrc()) {
+      // What AFTER and BARRIER wait for stands where the list had it.
+      if (next < (v.is(Op::After) ? 1 : v.is(Op::Barrier) ? 0 : v.nsrc())) {
         UOp s = v.src(next++);
         if (!have[s]) stack.push_back({s, 0});
         continue;
       }
+      stack.pop_back();
+      if (v.is(Op::End)) {
+        TG_CHECK(scopes.size() > 1, "END without RANGE");
+        for (UOp inside : scopes.back()) have[inside] = 0;
+        scopes.pop_back();
+      }
       have[v] = 1;
       out.push_back(v);
       scopes.back().push_back(v);
-      stack.pop_back();
-    }
-    if (root.is(Op::Range)) scopes.push_back({});
-    if (root.is(Op::End)) {
-      TG_CHECK(scopes.size() > 1, "END without RANGE");
-      for (UOp v : scopes.back()) have[v] = 0;
-      scopes.pop_back();
+      if (v.is(Op::Range)) scopes.push_back({});
     }
   }
   return out;

@@ -414,8 +414,14 @@ class Writer {
       for (size_t i = 0; i < vars_.size(); i++) head_ += str("  i64 n", i, " = vars[", i, "];\n");
       return str(lang_.kernel, " ", entry, "(void* const* args, const i64* vars, i64 task)");
     }
+    // A buffer and an offset in bytes: one allocation holds many tensors.
     std::vector<std::string> all;
-    for (UOp p : params_) all.push_back(str(lang_.global, in_memory(p.dtype().kind), "* p", p.arg_int()));
+    for (UOp p : params_) {
+      i64 i = p.arg_int();
+      std::string t = in_memory(p.dtype().kind);
+      all.push_back(str(lang_.global, scalar(Kind::U8), "* b", i, ", ", scalar(Kind::U64), " o", i));
+      head_ += str("  ", lang_.global, t, "* p", i, " = (", lang_.global, t, "*)(b", i, " + o", i, ");\n");
+    }
     for (size_t i = 0; i < vars_.size(); i++) all.push_back(str(scalar(Kind::I64), " n", i));
     return str(lang_.kernel, " ", entry, "(", join(all), ")");
   }

@@ -5,10 +5,15 @@
 
 namespace tgb {
 
-extern const Backend kCpu;
+extern const Backend kCpu, kCl;
 
 const Backend* find_backend(const char* device) {
-  static const Backend* const kAll[] = {&kCpu};
+  static const Backend* const kAll[] = {
+      &kCpu,
+#ifdef TGB_CL
+      &kCl,
+#endif
+  };
   for (const Backend* b : kAll)
     if (!strcmp(b->name, device)) return b;
   return nullptr;
