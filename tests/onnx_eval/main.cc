@@ -3,7 +3,7 @@
 //     --largest: an error of E times the largest value of an output is accepted too, for data that was itself computed in f32
 //   onnx_eval MODEL.onnx [--shape NAME=1x3x224x224]     only imports it and prints what came out
 // DATA is .../onnx/backend/test/data or one case's folder. Each case runs in a child process, so that a crash is one failed case. Exit code 1 if
-// any case failed; refused ones are listed by reason.
+// any case failed or fewer than --at-least passed; refused ones are listed by reason.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +28,8 @@ using namespace tg;
 namespace {
 
 constexpr f64 kRtol = 1e-3, kAtol = 1e-7;  // onnx.backend.test's own
+// Expected values that are themselves off by more than kAtol: zeros with the rounding of an FFT in f32.
+constexpr std::pair<std::string_view, f64> kNoisy[] = {{"test_dft_inverse_opset19", 1e-6}};
 f64 of_largest = 0;
 
 struct Skipped {
@@ -39,7 +41,7 @@ Values read_values(const fs::path& p) {
   return decode(c.dtype, c.dims, c.bytes);
 }
 
-void compare(int k, const Values& got, const Values& want) {
+void compare(int k, const Values& got, const Values& want, f64 atol) {
   if (got.dtype != want.dtype) fail("wrong: output ", k, " is ", name(got.dtype), ", expected ", name(want.dtype));
   if (got.dims != want.dims) fail("wrong: output ", k, " has shape (", join(got.dims), "), expected (", join(want.dims), ")");
   i64 bad = 0;
@@ -82,6 +84,9 @@ void run_case(const fs::path& folder) {
   std::sort(sets.begin(), sets.end());
   if (sets.empty()) throw Skipped{"no data"};
   if (folder.filename().string().find("bernoulli") != std::string::npos) throw Skipped{"random"};
+  f64 atol = kAtol;
+  for (auto [name, noise] : kNoisy)
+    if (folder.filename() == name) atol = noise;
   for (const fs::path& set : sets) {
     std::vector<Values> in;
     ImportOptions o;
@@ -95,7 +100,7 @@ void run_case(const fs::path& folder) {
     std::vector<Values> out = eval_graph(g, in);
     for (size_t k = 0; k < out.size(); k++) {
       fs::path p = set / str("output_", k, ".pb");
-      if (fs::exists(p)) compare(int(k), out[k], read_values(p));
+      if (fs::exists(p)) compare(int(k), out[k], read_values(p), atol);
     }
   }
 }
@@ -169,11 +174,12 @@ int print_import(const std::string& model, const ImportOptions& o) {
 int main(int argc, char** argv) {
   std::string data, filter, list;
   std::vector<std::string> shapes;
-  int seconds = 60;
+  int seconds = 60, at_least = 0;
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
     if (a == "--filter" && i + 1 < argc) filter = argv[++i];
     else if (a == "--list" && i + 1 < argc) list = argv[++i];
+    else if (a == "--at-least" && i + 1 < argc) at_least = std::atoi(argv[++i]);
     else if (a == "--shape" && i + 1 < argc) shapes.push_back(argv[++i]);
     else if (a == "--largest" && i + 1 < argc) of_largest = std::atof(argv[++i]);
     else if (a == "--seconds" && i + 1 < argc) seconds = std::atoi(argv[++i]);
@@ -212,5 +218,6 @@ int main(int argc, char** argv) {
   for (auto& [k, n] : reasons) std::printf("refused %4d  %s\n", n, k.c_str());
   for (auto& [k, n] : counts) std::printf("%s %d  ", k.c_str(), n);
   std::printf("\n");
-  return counts["failed"] ? 1 : 0;
+  if (counts["passed"] < at_least) std::printf("fewer than %d passed\n", at_least);
+  return counts["failed"] || counts["passed"] < at_least ? 1 : 0;
 }
