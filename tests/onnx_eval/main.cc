@@ -46,7 +46,7 @@ void compare(int k, const Values& got, const Values& want, f64 atol) {
   if (got.dims != want.dims) fail("wrong: output ", k, " has shape (", join(got.dims), "), expected (", join(want.dims), ")");
   i64 bad = 0;
   std::string first;
-  f64 atol = kAtol, largest = 0;
+  f64 largest = 0;
   for (i64 i = 0; i < want.elems(); i++)
     if (std::isfinite(want.number(i))) largest = std::max(largest, std::abs(want.number(i)));
   if (is_float(got.dtype)) atol += of_largest * largest;
@@ -183,6 +183,7 @@ int main(int argc, char** argv) {
     else if (a == "--shape" && i + 1 < argc) shapes.push_back(argv[++i]);
     else if (a == "--largest" && i + 1 < argc) of_largest = std::atof(argv[++i]);
     else if (a == "--seconds" && i + 1 < argc) seconds = std::atoi(argv[++i]);
+    else if (a.starts_with("--") || !data.empty()) return std::fprintf(stderr, "onnx_eval: %s: unknown option, or one without its value\n", a.c_str()), 2;
     else data = a;
   }
   if (data.empty()) return std::fprintf(stderr, "usage: onnx_eval DATA [--filter TEXT] [--list KIND] [--seconds N] [--largest E]\n"), 2;
@@ -218,6 +219,7 @@ int main(int argc, char** argv) {
   for (auto& [k, n] : reasons) std::printf("refused %4d  %s\n", n, k.c_str());
   for (auto& [k, n] : counts) std::printf("%s %d  ", k.c_str(), n);
   std::printf("\n");
+  if (counts.empty()) return std::printf("no cases\n"), 1;
   if (counts["passed"] < at_least) std::printf("fewer than %d passed\n", at_least);
   return counts["failed"] || counts["passed"] < at_least ? 1 : 0;
 }
