@@ -307,11 +307,31 @@ TEST(If, ShadowedNamesAreRefused) {
   yes->add_output()->set_name("x");
   EXPECT_NE(m.error().find("defines \"x\", a name that is already in use"), std::string::npos) << m.error();
 }
-TEST(If, ARunTimeConditionIsRefused) {
+TEST(If, ARunTimeConditionChoosesBetweenBothBranches) {
   Model m;
-  m.input("c", Kind::Bool, {}).output("y");
-  m.node("If", {"c"}, {"y"});
-  EXPECT_EQ(m.error(), "MODEL: If node \"If_y\" (opset 20): the condition is known only at run time, which is not supported yet");
+  m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
+  auto& n = m.node("If", {"c"}, {"y"});
+  auto* yes = branch(n, "then_branch");
+  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
+  yes->add_output()->set_name("t");
+  auto* no = branch(n, "else_branch");
+  Model::fill(no->add_node(), "Abs", {"x"}, {"t"});
+  no->add_output()->set_name("t");
+  EXPECT_EQ(m.run({int_values(Kind::Bool, {}, std::vector<i64>{1}), f32s({2}, {1, -2})})[0], f32s({2}, {-1, 2}));
+  EXPECT_EQ(m.run({int_values(Kind::Bool, {}, std::vector<i64>{0}), f32s({2}, {1, -2})})[0], f32s({2}, {1, 2}));
+}
+TEST(If, BranchesOfDifferentShapesAreRefused) {
+  Model m;
+  m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
+  m.weight("zero", i64s({1}, {0}));
+  auto& n = m.node("If", {"c"}, {"y"});
+  auto* yes = branch(n, "then_branch");
+  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
+  yes->add_output()->set_name("t");
+  auto* no = branch(n, "else_branch");
+  Model::fill(no->add_node(), "Unsqueeze", {"x", "zero"}, {"t"});
+  no->add_output()->set_name("t");
+  EXPECT_EQ(m.error(), "MODEL: If node \"If_y\" (opset 20): output 0 is f32(2) in one branch and f32(1, 2) in the other; with a condition known only at run time that is not supported yet");
 }
 TEST(Nesting, BeyondSixtyFourIsRefused) {
   auto nested = [](int depth) {
