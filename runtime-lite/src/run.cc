@@ -39,8 +39,11 @@ tgb_status check_tensor(tgb_model* m, tgb_side side, const Signature& s, const t
   const char* name = s.s->name()->c_str();
   uint32_t rank = count(s.s->dims());
   char got[160], want[160];
-  if (uint32_t(t.dtype) >= tgf::kDtypes || uint8_t(t.dtype) != uint8_t(s.s->dtype()))
-    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' is %s, expected %s", side_name(side), name, tgb_dtype_name(t.dtype), tgf::row(dtype_of(*s.s)).text);
+  uint32_t dtype;  // the caller's enum may hold anything
+  memcpy(&dtype, &t.dtype, sizeof dtype);
+  if (dtype != uint32_t(s.s->dtype()))
+    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' is %s, expected %s", side_name(side), name, dtype < tgf::kDtypes ? tgf::kDtypeRows[dtype].text : "no dtype",
+                tgf::row(dtype_of(*s.s)).text);
   if (!t.dims) {
     for (uint32_t k = 0; side == TGB_INPUT && k < rank; k++)
       if (s.vars[k]) return fail(m, TGB_BAD_ARGUMENT, "input '%s' has free sizes: dims must be given", name);
