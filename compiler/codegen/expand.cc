@@ -93,6 +93,11 @@ class Expander {
       for (i64 i = 0; i < size(b - 1); i++) out.push_back(idx(i));
       return;
     }
+    if (u.is(Op::Get)) {  // of a FOLD, or of the GROUP of its merged states
+      mask_[u] = mask_[u.src(0)];
+      for (UOp f : values_[u.src(0)]) out.push_back(f.is(Op::Fold) ? node(Op::Get, u.dtype(), {f}, u.arg_int()) : f.src(size_t(u.arg_int())));
+      return;
+    }
     u32 mask = 0;
     for (UOp s : u.src()) mask |= mask_[s];
     if (!mask) {
@@ -106,11 +111,6 @@ class Expander {
     switch (u.op()) {
       case Op::Reduce: return reduce(u, mask);
       case Op::Fold: return fold(u, mask);
-      case Op::Get: {
-        mask_[u] = mask_[u.src(0)];
-        for (UOp f : values_[u.src(0)]) out.push_back(f.is(Op::Fold) ? node(Op::Get, u.dtype(), {f}, u.arg_int()) : f.src(size_t(u.arg_int())));
-        return;
-      }
       case Op::Sink:
       case Op::Group:
       case Op::After: {
