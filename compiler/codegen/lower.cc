@@ -1,5 +1,7 @@
 #include "codegen/lower.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "codegen/decompose.h"
 #include "codegen/transcendental.h"
@@ -20,6 +22,24 @@ UOp lower_functions(UOp ast) {
   return to[ast];
 }
 
+// The task is a number that the launch passes, no loop.
+UOp tasks_to_special(UOp ast) {
+  Memo<UOp> to;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    std::vector<UOp> closed = closed_ranges(u);
+    for (size_t i = 0; i < u.nsrc(); i++) {
+      UOp s = u.src(i);
+      bool loop = i + closed.size() >= u.nsrc();
+      if (loop && s.arg<RangeArg>().kind == AxisKind::Task) continue;
+      src.push_back(to[s]);
+    }
+    if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) to[u] = node(Op::Special, Kind::Index, {src[0]}, 0);
+    else to[u] = src.size() == u.nsrc() && std::equal(src.begin(), src.end(), u.src().begin()) ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
 i64 task_count(UOp ast) {
   for (UOp u : toposort(ast))
     if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return u.src(0).as_int();
@@ -32,6 +52,8 @@ Lowered lower(const Kernel& k) {
   Lowered out;
   UOp ast = k.ast;
   out.tasks = task_count(ast);
+  ast = add_border(ast, k.slots, *k.target);
+  ast = tasks_to_special(ast);
   ast = lower_offsets(ast, k.slots);
   ast = simplify(ast);
   // From here every access is INDEX(buffer, offset).

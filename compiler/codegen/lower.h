@@ -16,6 +16,7 @@ struct Lowered {
 Lowered lower(const Kernel& k);
 
 // Steps, in their order, each DAG to DAG.
+UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target);  // border.cc: slot 0's border is stored too
 UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
 UOp expand(UOp ast);                                          // expand.cc: UPCAST and UNROLL ranges become separate nodes
 UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes

@@ -67,7 +67,10 @@ Planned plan_kernel(const Schedule& s, const Call& c, const Target& t) {
   p.job.renderer = t.renderer, p.job.arch = t.arch;
   for (i64 slot : can.slot_of) {
     const Buffer& b = s.buffers[c.buffers[size_t(slot)]];
-    p.job.slots.push_back({b.layout, b.dims, b.kind == Buffer::Constant && bits(b.dtype) >= 8});
+    Slot sl;
+    sl.layout = b.layout, sl.dims = b.dims, sl.constant = b.kind == Buffer::Constant && bits(b.dtype) >= 8;
+    if (slot == 0 && c.border) sl.before = b.before, sl.after = b.after, sl.fill = b.fill;
+    p.job.slots.push_back(sl);
   }
   for (size_t a = 0; a < can.axis_of.size(); a++)
     for (i64 o : c.ordered)

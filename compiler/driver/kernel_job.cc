@@ -73,7 +73,7 @@ std::vector<u8> KernelJob::bytes() const {
   Writer w;
   w.text(ast), w.text(renderer), w.text(arch), w.text(entry), w.nums(ordered);
   w.num(i64(slots.size()));
-  for (const Slot& s : slots) w.nums(s.dims), w.layout(s.layout), w.num(s.constant);
+  for (const Slot& s : slots) w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.nums(s.before), w.nums(s.after), w.num(i64(s.fill));
   return w.out;
 }
 KernelJob KernelJob::parse(std::span<const u8> b) {
@@ -81,7 +81,7 @@ KernelJob KernelJob::parse(std::span<const u8> b) {
   KernelJob j;
   j.ast = r.text(), j.renderer = r.text(), j.arch = r.text(), j.entry = r.text(), j.ordered = r.nums();
   j.slots.resize(r.count());
-  for (Slot& s : j.slots) s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0;
+  for (Slot& s : j.slots) s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.before = r.nums(), s.after = r.nums(), s.fill = u64(r.num());
   return j;
 }
 

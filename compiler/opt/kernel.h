@@ -27,6 +27,9 @@ Result<std::vector<Opt>> parse_opts(std::string_view s);  // inverse of opts_tex
 struct Slot {
   Layout layout;
   std::vector<i64> dims;
+  // Slot 0 only: how much of each side of an axis is border, which this kernel fills; empty: none.
+  std::vector<i64> before, after;
+  u64 fill = 0;           // bits of a CONST
   bool constant = false;  // its layout is free: the packer writes it as the kernel reads it
 };
 

@@ -35,7 +35,7 @@ Memo<Cone> cones(UOp sink) {
       }
       c.heavy |= t.heavy, c.reduces |= t.reduces, c.costly |= t.costly, c.loads |= t.loads;
       c.ops = std::min(c.ops + t.ops, kMany), c.buffers = std::min(c.buffers + t.buffers, kMany);
-      c.volume = std::max(c.volume, t.volume);
+      c.volume = std::max(c.volume, t.volume), c.heavy_volume = std::max(c.heavy_volume, t.heavy_volume);
       c.leaf |= t.leaf;
     }
     if (!is_movement(u.op()) || u.is(Op::Concat)) c.leaf = false;
@@ -45,6 +45,7 @@ Memo<Cone> cones(UOp sink) {
       c.reduces = true;
       i64 in = count(u.src(0));
       if (double(in) > 1.5 * double(std::max<i64>(c.volume, 1))) c.heavy = true, c.volume = count(u.is(Op::Fold) ? u.src(0) : u);
+      if (c.heavy) c.heavy_volume = count(u.is(Op::Fold) ? u.src(0) : u);
     }
     if (u.is(Op::Gather)) c.ops++;
   }

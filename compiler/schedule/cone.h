@@ -12,6 +12,7 @@ struct Cone {
   bool leaf = false;       // a buffer seen through movement ops alone
   int ops = 0;             // arithmetic, saturating
   int buffers = 0;         // buffers of more than one element read, saturating
+  i64 heavy_volume = 0;    // elements of the largest result of a contraction, or of a reduce of one
   i64 volume = 0;          // elements of the largest buffer read, reduces that are not contractions included
 };
 

@@ -87,6 +87,7 @@ class Realizer {
     if (!forced_[u] && acc.empty()) return;  // dead, or inside index arithmetic that is built where it is used
     if (forced_[u] || must_store(u, acc)) {
       stored_[u] = 1;
+      if (u.in(Op::Reduce | Op::Fold) && cone_[u].heavy) contraction_in_[u] = 1;
       std::vector<UOp> out = ranges_.output_ranges(u);
       std::vector<UOp> open;
       for (UOp r : out)
@@ -202,13 +203,20 @@ class Realizer {
       if (several) return true;
       for (const Access& a : acc)
         if (!reduce_fits(u.is(Op::Get) ? u.src(0) : u, a)) return true;
-      return c.heavy && acc.size() > 1;
+      if (c.heavy && acc.size() > 1) return true;
+      // One contraction a kernel: its tile is made for it.
+      if (c.heavy && contraction_in_[acc[0].root]) return true;
+      if (c.heavy) contraction_in_[acc[0].root] = 1;
+      return false;
     }
     if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
+    // A value that is larger than all it is made of (the products of a contraction) is better made again from what is stored below it.
+    UOp n = elems(shape(u));
+    bool inflated = n.is_const() && double(n.as_int()) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));
     for (const Access& a : acc) {
-      if (c.heavy && (acc.size() > 1 || a.in_reduce)) return true;
+      if (c.heavy && !inflated && (acc.size() > 1 || a.in_reduce)) return true;
       if (!repeated(a)) continue;
-      if (a.in_reduce && (c.ops > 0 || c.costly)) return true;      // arithmetic again for every row or column of a contraction
+      if (a.in_reduce && !inflated && (c.ops > 0 || c.costly)) return true;  // arithmetic again for every row or column of a contraction
       if (c.costly && !row_value(u, a)) return true;
     }
     return false;
@@ -255,7 +263,7 @@ class Realizer {
   Memo<Cone> cone_;
   std::vector<UOp> order_;
   Memo<std::vector<Access>> acc_;
-  Memo<u8> forced_, stored_;
+  Memo<u8> forced_, stored_, contraction_in_;
   Memo<u32> region_nodes_;
 };
 

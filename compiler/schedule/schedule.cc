@@ -413,6 +413,7 @@ class Scheduler {
 Schedule schedule(const Graph& g, const Target&) {
   Arena::Scope scope(*g.arena);
   Schedule s = Scheduler(g).run();
+  make_borders(s);
   choose_layouts(s, g);
   plan_memory(s);
   return s;

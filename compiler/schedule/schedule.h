@@ -17,6 +17,8 @@ struct Buffer {
   DType dtype;
   std::vector<i64> dims;      // logical
   Layout layout;              // Scratch: chosen by layouts.cc; Input and Output: row-major; Constant: row-major until a kernel packs it
+  std::vector<i64> before, after;  // border inside dims, at each side of an axis; empty: none (borders.cc)
+  u64 fill = 0;               // its value, bits of a CONST
   i64 bytes = 0;
   std::vector<u32> lies_on;   // not Constant: buffers below it in the arena; its offset is the aligned maximum of their ends
   i64 offset = -1;            // that offset at the sizes given; -1: not used
@@ -27,6 +29,7 @@ struct Call {
   std::vector<u32> buffers;
   u32 outputs = 1;            // the first `outputs` slots are written
   std::string name;           // what the kernel does, for people: "conv_1x64x56x56"
+  bool border = false;        // this call stores the border of slot 0 too
   std::vector<i64> ordered;   // axis ids whose order is part of the meaning: no Opt touches them
 };
 
@@ -40,7 +43,7 @@ struct Schedule {
 Schedule schedule(const Graph& g, const Target& target);
 
 // Parts of schedule(), in its order.
-struct Region;                                        // realize.h
+void make_borders(Schedule& s);                       // borders.cc
 void choose_layouts(Schedule& s, const Graph& g);     // layouts.cc
 void plan_memory(Schedule& s);                        // memory.cc
 

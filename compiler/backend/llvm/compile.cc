@@ -191,10 +191,6 @@ class Emitter {
     PHINode* phi;
   };
   void open(UOp u) {
-    if (u.arg<RangeArg>().kind == AxisKind::Task) {
-      v_[u.id()] = fn_->getArg(2);
-      return;
-    }
     // A loop of constant size runs at least once and is tested at its end; others are tested first.
     LoopState l;
     UOp size = u.src(0);
@@ -212,7 +208,6 @@ class Emitter {
     loops_[u.id()] = l;
   }
   void close(UOp u) {
-    if (u.arg<RangeArg>().kind == AxisKind::Task) return;
     LoopState l = loops_.at(u.id());
     Type* t = l.phi->getType();
     llvm::Value* next = b_.CreateAdd(l.phi, ConstantInt::get(t, 1), "", true, true);

@@ -1,0 +1,110 @@
+// A PAD of a scratch buffer costs nothing where it is read: the buffer lies with a border of the fill value around it, which its producer
+// stores too, and the readers' bounds tests go away.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "rules/symbolic.h"
+#include "schedule/schedule.h"
+
+namespace tg {
+namespace {
+
+struct Need {
+  bool ok = true, any = false;
+  u64 fill = 0;
+  std::vector<i64> before, after;
+};
+
+std::vector<UOp> clauses(UOp gate) {
+  std::vector<UOp> out, todo{gate};
+  while (!todo.empty()) {
+    UOp g = todo.back();
+    todo.pop_back();
+    if (g.is(Op::And) && g.dtype().kind == Kind::Bool) todo.push_back(g.src(0)), todo.push_back(g.src(1));
+    else out.push_back(g);
+  }
+  return out;
+}
+
+// Does the gate say no more than that the coordinates are inside the buffer?
+bool only_bounds(UOp load, const std::vector<i64>& dims) {
+  UOp ix = load.src(0);
+  for (UOp c : clauses(load.src(1))) {
+    bool found = false;
+    for (size_t a = 0; a < dims.size() && !found; a++) {
+      UOp x = ix.src(a + 1);
+      found = simplify(le(idx(0), x)) == c || simplify(lt(x, idx(dims[a]))) == c;
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void make_borders(Schedule& s) {
+  std::map<u32, Need> needs;
+  for (const Call& c : s.calls)
+    for (UOp u : toposort(c.ast)) {
+      if (!u.is(Op::Load) || u.nsrc() != 3 || !u.src(0).src(0).is(Op::Param)) continue;
+      u32 b = c.buffers[size_t(u.src(0).src(0).arg_int())];
+      const Buffer& buf = s.buffers[b];
+      if (buf.kind != Buffer::Scratch || bits(buf.dtype) < 8 || !u.src(2).is_const() || !only_bounds(u, buf.dims)) continue;
+      Need& n = needs[b];
+      if (n.any && n.fill != u.src(2).arg_bits()) n.ok = false;
+      if (!n.any) n.any = true, n.fill = u.src(2).arg_bits(), n.before.assign(buf.dims.size(), 0), n.after.assign(buf.dims.size(), 0);
+      for (size_t a = 0; a < buf.dims.size(); a++) {
+        Bounds r = bounds(u.src(0).src(a + 1));
+        if (r.lo < -4096 || r.hi > buf.dims[a] + 4096) n.ok = false;
+        else n.before[a] = std::max(n.before[a], -r.lo), n.after[a] = std::max(n.after[a], r.hi - buf.dims[a] + 1);
+      }
+    }
+  for (auto& [b, n] : needs) {
+    Buffer& buf = s.buffers[b];
+    double grown = 1;
+    bool any = false;
+    for (size_t a = 0; a < buf.dims.size(); a++) {
+      grown *= double(buf.dims[a] + n.before[a] + n.after[a]) / double(std::max<i64>(buf.dims[a], 1));
+      any |= n.before[a] || n.after[a];
+    }
+    if (!n.ok || !any || grown > 4) continue;
+    buf.before = n.before, buf.after = n.after, buf.fill = n.fill;
+    std::vector<i64> inner = buf.dims;
+    for (size_t a = 0; a < buf.dims.size(); a++) buf.dims[a] += n.before[a] + n.after[a];
+    buf.layout = Layout::row_major(buf.dims);
+    bool first = true;
+    for (Call& c : s.calls) {
+      auto it = std::find(c.buffers.begin(), c.buffers.end(), b);
+      if (it == c.buffers.end()) continue;
+      i64 slot = it - c.buffers.begin();
+      if (first && slot == 0) c.border = true, first = false;
+      Memo<UOp> to;
+      UOp wide = tensor::param(slot, buf.dtype, dims(buf.dims));
+      for (UOp u : toposort(c.ast)) {
+        std::vector<UOp> src;
+        bool same = true;
+        for (UOp x : u.src()) src.push_back(to[x]), same &= src.back() == x;
+        if (u.is(Op::Param) && u.arg_int() == slot) {
+          to[u] = wide;
+          continue;
+        }
+        auto base = [](UOp x) {
+          while (x.is(Op::After)) x = x.src(0);
+          return x;
+        };
+        if (u.is(Op::Index) && base(u.src(0)).is(Op::Param) && base(u.src(0)).arg_int() == slot) {
+          for (size_t a = 0; a < inner.size(); a++) src[a + 1] = src[a + 1] + n.before[a];
+          same = false;
+        }
+        if (u.is(Op::Load) && u.nsrc() == 3 && base(u.src(0).src(0)).is(Op::Param) && base(u.src(0).src(0)).arg_int() == slot && u.src(2).is_const() &&
+            only_bounds(u, inner))
+          src.resize(1), same = false;
+        to[u] = same ? u : with_src(u, src);
+      }
+      c.ast = simplify(to[c.ast]);
+    }
+  }
+}
+
+}  // namespace tg
