@@ -1,5 +1,5 @@
-// Random numbers, counter-based: number i of a node is Threefry-2x32 (20 rounds) of (i, 0) under a key made of the node's seed, so every run and
-// every device gives the same ones. A node without a seed takes one from its name. https://www.thesalmons.org/john/random123/papers/random123sc11.pdf
+// Random numbers: element i of a node is made of counter i under a key from the node's seed, so every run and every device gives the same ones. A
+// node without a seed takes one from its name. https://onnx.ai/onnx/operators/
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,32 +7,35 @@
 
 #include "base/hash.h"
 #include "frontend/onnx_op.h"
+#include "frontend/random.h"
 
 namespace tg {
-namespace {
 
-struct Bits {
-  Tensor a, b;   // u32, independent
-};
-
-Bits threefry(const Shape& s, u64 seed) {
+RandomBits threefry(Tensor x, Tensor y, u64 seed) {
   constexpr u32 kRotate[8] = {13, 15, 26, 6, 17, 29, 16, 24};
   u32 key[3] = {u32(seed), u32(seed >> 32), 0};
   key[2] = 0x1BD11BDA ^ key[0] ^ key[1];
   auto k = [](u32 v) { return Tensor::integer(Kind::U32, i64(v)); };
-  Tensor x = Tensor::arange(elems(s), Kind::U32) + k(key[0]), y = Tensor::full(Shape{elems(s)}, k(key[1]).uop());
+  x = x + k(key[0]), y = y + k(key[1]);
   for (u32 round = 0; round < 20; round++) {
     u32 r = kRotate[round % 8];
     x = x + y;
-    y = y.binary(Op::Shl, k(r)) | y.binary(Op::Shr, k(32 - r));
-    y = y ^ x;
+    y = (y.binary(Op::Shl, k(r)) | y.binary(Op::Shr, k(32 - r))) ^ x;
     if (round % 4 == 3) {
       u32 i = round / 4 + 1;
       x = x + k(key[i % 3]);
       y = y + k(key[(i + 1) % 3] + i);
     }
   }
-  return {x.reshape(s), y.reshape(s)};
+  return {x, y};
+}
+
+namespace {
+
+// Element i has the counter (i, 0).
+RandomBits numbers(const Shape& s, u64 seed) {
+  RandomBits r = threefry(Tensor::arange(elems(s), Kind::U32), Tensor::full(Shape{elems(s)}, Kind::U32, 0), seed);
+  return {r.a.reshape(s), r.b.reshape(s)};
 }
 
 u64 seed_of(OnnxNode& n) {
@@ -47,12 +50,12 @@ DType wide_of(DType d) { return d.kind == Kind::F64 ? DType(Kind::F64) : DType(K
 
 Tensor uniform(OnnxNode& n, const Shape& s, DType d) {
   f64 low = n.attr("low", 0.0f), high = n.attr("high", 1.0f);
-  return (unit(threefry(s, seed_of(n)).a, wide_of(d)) * (high - low) + low).cast(d);
+  return (unit(numbers(s, seed_of(n)).a, wide_of(d)) * (high - low) + low).cast(d);
 }
 
 // Box and Muller: 1 - u lies in (0, 1], so its logarithm is finite.
 Tensor normal(OnnxNode& n, const Shape& s, DType d) {
-  Bits r = threefry(s, seed_of(n));
+  RandomBits r = numbers(s, seed_of(n));
   DType w = wide_of(d);
   Tensor radius = ((1.0 - unit(r.a, w)).log() * -2.0).sqrt(), angle = unit(r.b, w) * (2 * std::numbers::pi);
   return (radius * angle.cos() * f64(n.attr("scale", 1.0f)) + f64(n.attr("mean", 0.0f))).cast(d);
@@ -70,7 +73,7 @@ DType like_dtype(OnnxNode& n) {
 
 Tensor bernoulli(OnnxNode& n) {
   Tensor p = n[0].widen();
-  return unit(threefry(p.shape(), seed_of(n)).a, p.dtype()).lt(p).cast(n.attr_dtype("dtype", n[0].dtype()));
+  return unit(numbers(p.shape(), seed_of(n)).a, p.dtype()).lt(p).cast(n.attr_dtype("dtype", n[0].dtype()));
 }
 
 // x (B, classes): unnormalized log probabilities. The largest of x - log(-log u) is a draw (Gumbel).
@@ -79,7 +82,7 @@ Tensor multinomial(OnnxNode& n) {
   n.require(x.rank() == 2, "input ", shape_text(x.shape()), " must be (batch, classes)");
   i64 count = n.attr("sample_size", 1);
   Shape s{x.dim(0), idx(count), x.dim(1)};
-  Tensor u = unit(threefry(s, seed_of(n)).a, x.dtype()) + std::exp2(-25);
+  Tensor u = unit(numbers(s, seed_of(n)).a, x.dtype()) + std::exp2(-25);
   Tensor score = x.unsqueeze(1) - (-u.log()).log();
   return score.argmax(2).first.cast(n.attr_dtype("dtype", Kind::I32));
 }
