@@ -46,6 +46,7 @@ class Linearizer {
     make_blocks(ast);
     make_items();
     emit_block(0);
+    out_.insert(out_.begin(), constants_.begin(), constants_.end());  // before every loop that reads them
     return std::move(out_);
   }
 
@@ -313,10 +314,10 @@ class Linearizer {
   }
 
   void push(UOp u) { out_.push_back(u); }
-  void push_once(UOp u) {
+  void push_once(UOp u) {  // a CONST
     if (pushed_[u]) return;
     pushed_[u] = 1;
-    push(u);
+    constants_.push_back(u);
   }
 
   UOp value(UOp u) {
@@ -450,7 +451,7 @@ class Linearizer {
     else states_[u.id()] = got, value_[u] = u;
   }
 
-  std::vector<UOp> order_, out_;
+  std::vector<UOp> order_, out_, constants_;
   Memo<u8> template_, pushed_, other_reader_;
   Memo<Deps> deps_;
   std::map<u32, Deps> rereads_;  // by LOAD
