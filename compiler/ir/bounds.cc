@@ -284,6 +284,7 @@ bool BoundsCache::never_negative(const Sum& sum) {
   for (int step = 0; step < 8; step++) {
     bool changed = false;
     for (const Term& t : s.terms) {
+      if (t.x.dtype().kind != Kind::Index) continue;  // a product that wraps does not grow with its factors
       std::vector<UOp> f = factors(t.x);
       for (size_t i = 0; i < f.size() && !changed; i++) {
         bool loop = f[i].is(Op::Range) || f[i].is(Op::Special);

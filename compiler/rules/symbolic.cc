@@ -224,7 +224,15 @@ UOp simplify(UOp root) {
   return rules::normal(root, s);
 }
 
-UOp simplify_given(UOp expr, UOp valid) { return simplify(rules::under(simplify(expr), simplify(valid), true)); }
+UOp simplify_given(UOp expr, UOp valid) {
+  UOp v = simplify(valid), x = simplify(expr);
+  for (int round = 0; round < 8; round++) {
+    UOp next = simplify(rules::under(x, v, true));
+    if (next == x) break;
+    x = next;
+  }
+  return x;
+}
 
 UOp simplify_valid(UOp cond) {
   UOp c = simplify(cond);
