@@ -157,13 +157,17 @@ UOp fold_compare(pat::M m) {
   } while (c.step());
   Sum& s = c.sum();
 
-  // A bool that became a number.
-  if (s.terms.size() == 1 && s.terms[0].x.is(Op::Cast) && s.terms[0].x.src(0).dtype().kind == Kind::Bool) {
-    i64 at0 = s.c, at1 = s.c + s.terms[0].a;
-    bool v0 = less ? at0 < 0 : at0 == 0, v1 = less ? at1 < 0 : at1 == 0;
-    if (u.is(Op::Ne)) v0 = !v0, v1 = !v1;
-    UOp b = s.terms[0].x.src(0);
-    return v0 == v1 ? konst(Kind::Bool, v0) : v1 ? b : logical_not(b);
+  // A bool that became a number, or chose between two.
+  if (s.terms.size() == 1) {
+    auto [t, a] = s.terms[0];
+    bool flag = t.is(Op::Cast) && t.src(0).dtype().kind == Kind::Bool;
+    bool choice = t.is(Op::Where) && t.src(1).is_const() && t.src(2).is_const();
+    if (flag || choice) {
+      i128 at0 = s.c + i128(a) * (flag ? 0 : t.src(2).as_int()), at1 = s.c + i128(a) * (flag ? 1 : t.src(1).as_int());
+      bool v0 = less ? at0 < 0 : at0 == 0, v1 = less ? at1 < 0 : at1 == 0;
+      if (u.is(Op::Ne)) v0 = !v0, v1 = !v1;
+      return v0 == v1 ? konst(Kind::Bool, v0) : v1 ? t.src(0) : logical_not(t.src(0));
+    }
   }
 
   if (!less && !s.terms.empty() && s.terms[0].a < 0) s = s.scaled(-1);

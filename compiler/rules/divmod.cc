@@ -94,6 +94,11 @@ class Floor {
     Sum own = sum_of(n);
     if (!bounds_.fits(own)) return {};
     Sum x = whole(own);
+    // Room for signs to turn and constants to move.
+    constexpr i64 most = std::numeric_limits<i64>::max() / 4;
+    bool large = x.c > most || x.c < -most;
+    for (const Term& t : x.terms) large = large || t.a > most || t.a < -most;
+    if (large) return {};
     if (auto c = bounds_.constant(d)) return *c > 0 ? by_const(x, *c) : *c < 0 ? by_negative(x, *c) : UOp();
     // Products of sizes are numbers only where nothing wraps.
     if (bounds_(d).lo > 0 && kind_ == Kind::Index) return by_symbol(x, d);

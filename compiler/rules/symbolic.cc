@@ -108,6 +108,21 @@ UOp under(UOp expr, UOp cond, bool value) {
   return r;
 }
 
+// NOT goes inside where it costs nothing: comparisons of integers turn around.
+UOp not_inside(M m) {
+  UOp inner = m.root.src(0);
+  if (inner.dtype().lanes != 1) return {};
+  auto turns = [](UOp c) { return c.is(Op::Not) || c.in(Op::Eq | Op::Ne) || (c.in(Op::Lt | Op::Le) && is_int(c.src(0).dtype())); };
+  std::vector<UOp> cs = clauses(inner, inner.op());
+  if (!std::all_of(cs.begin(), cs.end(), turns)) return {};
+  UOp r;
+  for (UOp c : cs) {
+    UOp n = logical_not(c);
+    r = !r ? n : inner.is(Op::And) ? r | n : r & n;
+  }
+  return r;
+}
+
 // Small integer branches know their condition.
 UOp branches(M m) {
   UOp u = m.root;
@@ -181,6 +196,8 @@ static constexpr Rule kNormal[] = {
   {op(Op::Div | Op::Rem, {i, j}),                  floor_of_div},
   {op(kComparison, {i, j}),                        fold_compare},
   {op(Op::And | Op::Or, {b, p}),                   fold_clauses},
+  {~(b & p),                                       not_inside},
+  {~(b | p),                                       not_inside},
   {op(Op::Max | Op::Min, {i, j}),                  fold_min_max},
   {op(Op::Max | Op::Min | Op::And | Op::Or | Op::Xor, {i, j}), order_sources},
   {op(Op::Eq | Op::Ne, {b, p}),                    order_sources},
@@ -236,6 +253,9 @@ UOp simplify_given(UOp expr, UOp valid) {
 
 UOp simplify_valid(UOp cond) {
   UOp c = simplify(cond);
+  BoundsCache all;
+  assume_condition(all, c);
+  if (all.contradiction() && c.dtype().lanes == 1) return konst(Kind::Bool, 0);
   for (int round = 0; round < 8; round++) {
     std::vector<UOp> cs = rules::clauses(c, Op::And);
     if (cs.size() < 2 || cs.size() > 32) return c;

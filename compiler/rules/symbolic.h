@@ -1,4 +1,5 @@
-// The simplifier of index, integer and bool expressions. It works on kernel and linear form; floats change only where IEEE gives the same
+// The simplifier of index, integer and bool expressions. It works on kernel and linear form, and on the shapes of the tensor form (its other
+// nodes have shapes that a constant would lose); floats change only where IEEE gives the same
 // bits (or with FASTMATH=1). Equal expressions come out as one node, and simplifying twice changes nothing.
 #pragma once
 #include "ir/bounds.h"

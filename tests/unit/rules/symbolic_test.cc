@@ -1,4 +1,5 @@
 // What the simplifier makes of index expressions, written out.
+#include "base/settings.h"
 #include "expect.h"
 
 namespace tg {
@@ -101,6 +102,20 @@ TEST_F(Symbolic, Booleans) {
   EXPECT_SIMPLIFIES(c ^ c, 0);
   EXPECT_SIMPLIFIES(logical_not(logical_not(c)), c);
   EXPECT_SIMPLIFIES(eq(c, konst(Kind::Bool, 1)), c);
+}
+TEST_F(Symbolic, NotGoesInsideComparisons) {
+  UOp f = free_value(Kind::F32, 0), g = free_value(Kind::F32, 1), b = lt(f, g), c = free_value(Kind::Bool, 2);
+  EXPECT_SIMPLIFIES(logical_not(lt(i, idx(5)) & lt(j, idx(2))), simplify(lt(idx(4), i) | lt(idx(1), j)));
+  EXPECT_SIMPLIFIES(logical_not(lt(i, idx(5)) | lt(j, idx(2))), simplify(lt(idx(4), i) & lt(idx(1), j)));
+  EXPECT_EQ(simplify(logical_not(b & c)).op(), Op::Not) << "floats may be NaN";
+  EXPECT_SIMPLIFIES(lt(where(c, idx(1), idx(4)), idx(3)), c);
+  EXPECT_SIMPLIFIES(eq(where(c, idx(1), idx(4)), idx(4)), logical_not(c));
+}
+TEST_F(Symbolic, FastMathIsAsked) {
+  UOp f = free_value(Kind::F32, 0), g = f + konst_f(Kind::F32, 0);
+  EXPECT_SIMPLIFIES(g, g);
+  with_context({{settings::FASTMATH, 1}}, [&] { EXPECT_SIMPLIFIES(g, f); });
+  EXPECT_SIMPLIFIES(g, g);
 }
 TEST_F(Symbolic, Where) {
   UOp c = free_value(Kind::Bool, 0), d = free_value(Kind::Bool, 1);
