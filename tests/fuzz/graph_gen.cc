@@ -497,13 +497,13 @@ class Generator {
     for (i64 a : axes) n *= d[size_t(a)];
     return n;
   }
-  // Error of a sum of n numbers below `most`, in any order.
+  // Error of a sum of n numbers below `most`, in any order; halves may be rounded several times.
   f64 sum_error(Val& x, i64 n) {
     Kind k = kind(x);
     f64 total = f64(n) * x.most, acc = is_half(k) ? 0x1p-24 : unit_of(k);
     if (x.err == 0 && x.grain > 0 && total <= x.grain / unit_of(k)) return 0;  // every partial sum is exact
     bool sum_exact = x.err == 0 && x.grain > 0 && total <= x.grain / acc;
-    return f64(n) * x.err + (sum_exact ? 0 : f64(n) * acc * total) + (is_half(k) && !sum_exact ? 2 * unit_of(k) * total : 0);
+    return f64(n) * x.err + (sum_exact ? 0 : f64(n) * acc * total) + (is_half(k) ? 2 * unit_of(k) * total : 0);
   }
   bool reduce() {
     Val& x = some();

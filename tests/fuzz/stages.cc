@@ -42,6 +42,20 @@ std::vector<Values> outputs(const Schedule& s, const Case& c, const std::vector<
   return out;
 }
 
+// The border of a buffer, which lowering makes its producer store.
+void fill_border(const Buffer& b, Values& v) {
+  for (i64 i = 0; i < v.elems(); i++) {
+    bool border = false;
+    i64 rest = i;
+    for (size_t a = b.dims.size(); a-- > 0;) {
+      i64 at = rest % b.dims[a];
+      rest /= b.dims[a];
+      border |= at < b.before[a] || at >= b.dims[a] - b.after[a];
+    }
+    if (border) v.v[size_t(i)] = b.fill;
+  }
+}
+
 // Runs the calls one after another; run(call, buffers) is one kernel.
 template <class F>
 std::vector<Values> run_calls(const Case& c, F run) {
@@ -56,6 +70,7 @@ std::vector<Values> run_calls(const Case& c, F run) {
     } catch (const Error& e) {
       fail(call.name, ": ", e.what(), "\n", print(call.ast));
     }
+    if (call.border) fill_border(s.buffers[call.buffers[0]], bufs[0]);
     for (size_t i = 0; i < call.buffers.size(); i++)
       if (i < call.outputs) mem[call.buffers[i]] = std::move(bufs[i]);
       else if (!(mem[call.buffers[i]] == bufs[i])) fail(call.name, " writes buffer ", i, ", but says it writes ", call.outputs, "\n", print(call.ast));
@@ -120,7 +135,13 @@ const Target& host() {
 Kernel kernel_of(const Schedule& s, const Call& c) {
   Kernel k;
   k.ast = c.ast, k.ordered = c.ordered, k.target = &host();
-  for (u32 b : c.buffers) k.slots.push_back({s.buffers[b].layout, s.buffers[b].dims, s.buffers[b].kind == Buffer::Constant && bits(s.buffers[b].dtype) >= 8});
+  for (u32 b : c.buffers) {
+    Slot slot;
+    if (k.slots.empty() && c.border) slot.before = s.buffers[b].before, slot.after = s.buffers[b].after, slot.fill = s.buffers[b].fill;
+    slot.layout = s.buffers[b].layout, slot.dims = s.buffers[b].dims;
+    slot.constant = s.buffers[b].kind == Buffer::Constant && bits(s.buffers[b].dtype) >= 8;
+    k.slots.push_back(slot);
+  }
   return k;
 }
 
@@ -179,7 +200,11 @@ std::vector<Values> opted(const Case& c) {
   return run_calls(c, [](const Call& call, std::vector<Values>& bufs) {
     Kernel k;
     k.ast = call.ast, k.ordered = call.ordered, k.target = &host();
-    for (const Values& v : bufs) k.slots.push_back({Layout::row_major(v.dims), v.dims, false});
+    for (const Values& v : bufs) {
+      Slot slot;
+      slot.layout = Layout::row_major(v.dims), slot.dims = v.dims;
+      k.slots.push_back(slot);
+    }
     k = with_random_opts(std::move(k));
     if (std::string bad = violation(Spec::Kernel, k.ast); !bad.empty()) fail("[", opts_text(k.opts), "] ", bad);
     try {
