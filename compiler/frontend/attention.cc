@@ -50,6 +50,7 @@ Attended attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
     }
     s = where(sees, s, s.like(never));
   }
+  if (a.score_mod) s = a.score_mod(s);
   r.masked = s;
   if (a.sink) {
     Ints last{3};
@@ -58,6 +59,7 @@ Attended attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
   } else {
     r.probabilities = s.softmax(-1);
   }
+  if (a.prob_mod) r.probabilities = a.prob_mod(r.probabilities);
   r.y = grouped_matmul(r.probabilities, v.cast(d), groups).cast(q.dtype());
   return r;
 }

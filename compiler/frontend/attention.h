@@ -1,6 +1,6 @@
 // Scaled dot-product attention, as ONNX's Attention and the com.microsoft operators need it.
 #pragma once
-#include <optional>
+#include <functional>
 
 #include "frontend/tensor.h"
 
@@ -14,6 +14,7 @@ struct AttentionArgs {
   Tensor past;                 // with causal: number of keys before the queries, broadcasting with (B, H, Sq, Sk); absent: 0
   i64 window = -1;             // with causal, >= 0: at most this many keys back from the query's own place
   Tensor keys;                 // absent, or how many of the keys are real, broadcasting with (B, H, Sq, Sk)
+  std::function<Tensor(const Tensor&)> score_mod, prob_mod;   // none, or what becomes of scores (after the mask) and probabilities
   Tensor sink;                 // absent, or a score beside the keys' that takes its share and gives nothing, broadcasting with (B, H, Sq, 1)
 };
 struct Attended {

@@ -29,6 +29,9 @@ class Importer {
     Opsets opsets = read_opsets(m.opset_import());
     for (const tgonnx::FunctionProto& f : m.functions()) functions_[function_key(f.domain(), f.name(), f.overload())] = &f;
 
+    for (auto* list : {&m.graph().value_info(), &m.graph().output()})
+      for (const auto& v : *list) declare_shape(v);
+
     Names top;
     declare_inputs(m.graph(), &top);
     Progress progress("import", m.graph().node_size());
@@ -303,7 +306,7 @@ class Importer {
         if (!row) bare.fail(why);
         if (known) {
           OnnxNode n(p, opset, std::move(in));
-          n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor;
+          n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of;
           names_ = names, opsets_ = &opsets;
           out = row->fn(n);
           ok = true;
@@ -375,12 +378,13 @@ class Importer {
     return out;
   }
 
-  static Tensors subgraph(void* ctx, const tgonnx::GraphProto& g) {
+  static Tensors subgraph(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs) {
     Importer* self = static_cast<Importer*>(ctx);
     Deeper deeper(self);
     Names names;
     names.outer = self->names_;
-    if (g.input_size()) fail("a graph with inputs of its own is not supported here");
+    if (size_t(g.input_size()) != inputs.size()) fail("a subgraph has ", g.input_size(), " inputs, expected ", inputs.size());
+    for (size_t i = 0; i < inputs.size(); i++) self->define(&names, g.input(int(i)).name(), {inputs[i]}, str("input \"", g.input(int(i)).name(), "\" of a subgraph"));
     size_t before = self->problems_.size();
     self->import_graph(g, &names, *self->opsets_);
     if (self->problems_.size() != before) throw Problem{};
@@ -391,6 +395,23 @@ class Importer {
   static Tensor tensor(void* ctx, const tgonnx::TensorProto& t) {
     Importer* self = static_cast<Importer*>(ctx);
     return self->pool_.add(self->file_.tensor(t, "its tensor"));
+  }
+
+  static std::optional<Ints> declared_shape(void* ctx, const std::string& value) {
+    Importer* self = static_cast<Importer*>(ctx);
+    auto it = self->declared_.find(value);
+    return self->depth_ == 0 && it != self->declared_.end() ? std::optional(it->second) : std::nullopt;  // names of the main graph only
+  }
+  static void note_of(void* ctx, const std::string& text) { static_cast<Importer*>(ctx)->note_user(text); }
+  void declare_shape(const tgonnx::ValueInfoProto& v) {
+    const auto& t = v.type().tensor_type();
+    if (!v.type().has_tensor_type() || !t.has_shape()) return;
+    Ints d;
+    for (const auto& e : t.shape().dim()) {
+      if (!e.has_dim_value() || e.dim_value() < 0) return;
+      d.push_back(e.dim_value());
+    }
+    declared_[v.name()] = d;
   }
 
   // Constants that only folded arithmetic has read are dropped; the rest are numbered in the order in which the graph meets them.
@@ -412,6 +433,7 @@ class Importer {
   Graph g_;
   Pool pool_;
   std::unordered_map<std::string, const tgonnx::FunctionProto*> functions_;
+  std::unordered_map<std::string, Ints> declared_;  // shapes that the model declares for values, all sizes fixed
   std::vector<std::string> problems_;
   std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;        // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;

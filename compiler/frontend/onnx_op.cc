@@ -77,6 +77,12 @@ const Values& OnnxNode::constant(size_t i) const {
   }
   return *v;
 }
+std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
+  if (!has(i) || is_constant(i) || !declared_ || !wants(k)) return {};
+  std::optional<Ints> d = declared_(ctx_, p_.output(int(k)));
+  if (d) note_(ctx_, str(where(), ": input ", i, " \"", p_.input(int(i)), "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
+  return d;
+}
 Ints OnnxNode::ints(size_t i) const {
   const Values& v = constant(i);
   if (is_float(v.dtype)) fail("input ", i, " must be integers, not ", tg::name(v.dtype));
@@ -163,9 +169,9 @@ DType OnnxNode::attr_dtype(std::string_view name, DType def) const {
   const auto* a = find(name, 2, "a dtype number");
   return a ? onnx_dtype(a->i(), str("attribute ", name)) : def;
 }
-Tensors OnnxNode::subgraph(const tgonnx::GraphProto& g) const {
+Tensors OnnxNode::subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs) const {
   TG_CHECK(subgraph_, "an OnnxNode without an importer");
-  return subgraph_(ctx_, g);
+  return subgraph_(ctx_, g, inputs);
 }
 
 Tensor placed_operand(OnnxNode& n) {

@@ -69,8 +69,8 @@ const OnnxOp* find_op(std::string_view domain, std::string_view name, i64 opset,
 class OnnxNode {
  public:
   using Attrs = std::unordered_map<std::string_view, const tgonnx::AttributeProto*>;
-  // Builds the outputs of a graph that is an attribute of this node; names of the graphs around it are seen.
-  using Subgraph = Tensors (*)(void* ctx, const tgonnx::GraphProto& g);
+  // Builds the outputs of a graph that is an attribute of this node, over values of its inputs; names of the graphs around it are seen.
+  using Subgraph = Tensors (*)(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs);
 
   OnnxNode(const tgonnx::NodeProto& p, i64 opset, std::vector<Tensor> inputs);
 
@@ -87,6 +87,10 @@ class OnnxNode {
   f64 number(size_t i) const;
   Shape dims(size_t i) const;                              // elements as dims
   bool is_constant(size_t i) const;                        // small enough to be read by the above
+
+  // Input i decides nothing but the shape of output k, is not known at compile time, and the model declares that shape with fixed sizes: they.
+  // The user is told. Otherwise nothing, and asking for the input fails if it is not constant.
+  std::optional<Ints> declared(size_t k, size_t i) const;
 
   // --- attributes
   bool has_attr(std::string_view name) const { return attrs_.count(name); }
@@ -119,7 +123,7 @@ class OnnxNode {
   void require(bool ok, const A&... parts) const {
     if (!ok) fail(parts...);
   }
-  Tensors subgraph(const tgonnx::GraphProto& g) const;
+  Tensors subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs = {}) const;
 
  private:
   friend class Importer;
@@ -132,6 +136,8 @@ class OnnxNode {
   Subgraph subgraph_ = nullptr;
   void* ctx_ = nullptr;
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
+  std::optional<Ints> (*declared_)(void* ctx, const std::string& value) = nullptr;
+  void (*note_)(void* ctx, const std::string& text) = nullptr;
 };
 
 // Input 1 of an elementwise op before opset 7: with broadcast=1 its axes are those of input 0 from `axis` on, or the last ones; else both have

@@ -19,6 +19,7 @@ std::span<const OnnxOp> signal_ops();
 std::span<const OnnxOp> resize_ops();
 std::span<const OnnxOp> quant_ops();
 std::span<const OnnxOp> random_ops();
+std::span<const OnnxOp> preview_ops();
 std::span<const OnnxOp> train_ops();
 std::span<const OnnxOp> ml_ops();
 std::span<const OnnxOp> ms_ops();
@@ -44,6 +45,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "resize", resize_ops()},
       {"", "quant", quant_ops()},
       {"", "random", random_ops()},
+      {"ai.onnx.preview", "preview", preview_ops()},
       {"ai.onnx.preview.training", "train", train_ops()},
       {"ai.onnx.ml", "ml", ml_ops()},
       {"com.microsoft", "ms", ms_ops()},

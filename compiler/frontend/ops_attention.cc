@@ -27,8 +27,9 @@ Tensors attention_op(OnnxNode& n) {
   if (n.has(5)) v = Tensor::concat({n[5], v}, 2);
   if (n.has(3)) {
     a.mask = n[3];
-    i64 missing = k.size(2) - a.mask.size(-1);   // keys beyond the mask are not seen
-    n.require(missing >= 0 || k.size(2) == 1, "attn_mask has ", a.mask.size(-1), " keys, there are ", k.size(2));
+    bool whole = a.mask.dim(-1) == k.dim(2) || a.mask.dim(-1).is_const(1);
+    i64 missing = whole ? 0 : k.size(2) - a.mask.size(-1);   // keys beyond the mask are not seen
+    n.require(missing >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
     if (missing > 0) {
       Ints zero(a.mask.rank()), end(a.mask.rank());
       end.back() = missing;
@@ -41,6 +42,25 @@ Tensors attention_op(OnnxNode& n) {
   n.require(mode >= 0 && mode <= 3, "qk_matmul_output_mode ", mode, " is unknown");
   Tensor qk = mode == 0 ? r.scores : mode == 1 ? r.capped : mode == 2 ? r.masked : r.probabilities;
   return {joined ? join_heads(r.y) : r.y, k, v, qk.cast(q.dtype())};
+}
+
+// Attention with subgraphs that change the scores and the probabilities.
+Tensor flex_attention(OnnxNode& n) {
+  AttentionArgs a;
+  a.scale = n.attr("scale", 0.0f);
+  auto hook = [&](const char* name) -> std::function<Tensor(const Tensor&)> {
+    if (!n.has_attr(name)) return nullptr;
+    return [&n, name](const Tensor& x) {
+      Tensor in[] = {x};
+      Tensors out = n.subgraph(n.attr_graph(name), in);
+      n.require(out.size() == 1 && out[0].dtype() == x.dtype() && same_shape(out[0].shape(), x.shape()), name, " must keep dtype and shape");
+      return out[0];
+    };
+  };
+  a.score_mod = hook("score_mod"), a.prob_mod = hook("prob_mod");
+  DType d = n.attr_dtype("softmax_precision", n[0].dtype().kind == Kind::F64 ? Kind::F64 : Kind::F32);
+  n.require(d == n[0].widen().dtype(), "softmax_precision ", name(d), " for inputs of ", name(n[0].dtype()), " is not supported");
+  return attention(n[0], n[1], n[2], a).y;
 }
 
 Tensor rotary_embedding(OnnxNode& n) {
@@ -96,5 +116,10 @@ constexpr OnnxOp kAttentionOps[] = {
 }  // namespace
 
 std::span<const OnnxOp> attention_ops() { return kAttentionOps; }
+
+std::span<const OnnxOp> preview_ops() {
+  static constexpr OnnxOp kPreviewOps[] = {{"FlexAttention", 1, flex_attention}};
+  return kPreviewOps;
+}
 
 }  // namespace tg

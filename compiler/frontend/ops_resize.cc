@@ -88,6 +88,14 @@ std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, con
   return all;
 }
 
+constexpr i64 kKept = -1;   // a size: that of the input, which is variable
+
+// The dim that a scale makes of another. onnxruntime and ONNX's shape inference compute in f32.
+i64 scaled(const Tensor& x, i64 axis, f64 scale) {
+  if (!x.dim(axis).is_const() && scale == 1) return kKept;
+  return i64(std::floor(f32(x.size(axis)) * f32(scale)));
+}
+
 // Every element repeated s times, or every s-th one from b on: movement. Absent if the taps are anything else.
 Tensor moved(const Tensor& x, i64 axis, const std::vector<Taps>& taps) {
   i64 in = x.size(axis), out = i64(taps.size());
@@ -151,14 +159,16 @@ Tensor resize_axis(const Tensor& x, i64 axis, const std::vector<Taps>& taps, con
   return where(Tensor::of(Kind::Bool, along, missing), y.like(a.extrapolation), y);
 }
 
-// axes, scales and sizes of one length; sizes hold the result's dims.
+// axes, scales and sizes of one length; sizes hold the result's dims. An axis of variable size must keep it.
 Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Ints& sizes, const std::vector<f64>& roi,
               const ResizeArgs& a) {
   bool moves = a.mode == ResizeArgs::Nearest;
   DType d = moves ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   Tensor y = x.cast(d);
   for (size_t i = 0; i < axes.size(); i++) {
-    i64 axis = x.axis(axes[i]), in = x.size(axis);
+    i64 axis = x.axis(axes[i]);
+    if (sizes[i] == kKept) continue;
+    i64 in = x.size(axis);
     f64 region[2] = {0, 1};
     if (!roi.empty()) region[0] = roi[i], region[1] = roi[axes.size() + i];
     n.require(std::isfinite(scales[i]) && scales[i] > 0, "scale ", scales[i], " of axis ", axis, " must be positive");
@@ -191,7 +201,7 @@ Tensor upsample(OnnxNode& n) {
     for (f32 s : n.attr_floats("scales")) scales.push_back(s);
   n.require(i64(scales.size()) == x.rank(), scales.size(), " scales for input ", shape_text(x.shape()));
   Ints sizes;
-  for (i64 i = 0; i < x.rank(); i++) sizes.push_back(i64(std::floor(f32(x.size(i)) * f32(scales[i]))));
+  for (i64 i = 0; i < x.rank(); i++) sizes.push_back(scaled(x, i, scales[i]));
   return resize(n, x, x.all_axes(), scales, sizes, {}, a);
 }
 
@@ -223,13 +233,20 @@ Tensor resize_11(OnnxNode& n) {
   if (has_scales) {
     scales = n.floats(2);
     n.require(scales.size() == axes.size(), scales.size(), " scales for ", axes.size(), " axes");
-    for (size_t i = 0; i < axes.size(); i++) sizes.push_back(i64(std::floor(f32(x.size(axes[i])) * f32(scales[i]))));
+    for (size_t i = 0; i < axes.size(); i++) sizes.push_back(scaled(x, axes[i], scales[i]));
   } else {
-    sizes = n.ints(3);
-    n.require(sizes.size() == axes.size(), sizes.size(), " sizes for ", axes.size(), " axes");
-    for (size_t i = 0; i < axes.size(); i++) scales.push_back(f64(sizes[i]) / f64(x.size(axes[i])));
+    Shape wanted = n.dims(3);
+    n.require(wanted.size() == axes.size(), wanted.size(), " sizes for ", axes.size(), " axes");
+    bool kept = false;
+    for (size_t i = 0; i < axes.size(); i++) {
+      bool same = !wanted[i].is_const() && wanted[i] == x.dim(axes[i]);
+      kept |= same;
+      sizes.push_back(same ? kKept : constant_dim(wanted[i]));
+      scales.push_back(same ? 1 : f64(sizes[i]) / f64(x.size(axes[i])));
+    }
     std::string policy = n.attr("keep_aspect_ratio_policy", "stretch");
     if (policy != "stretch") {
+      n.require(!kept, "keep_aspect_ratio_policy \"", policy, "\" over a variable dimension is not supported");
       n.require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy \"", policy, "\" is unknown");
       f64 s = policy == "not_larger" ? *std::ranges::min_element(scales) : *std::ranges::max_element(scales);
       for (size_t i = 0; i < axes.size(); i++) scales[i] = s, sizes[i] = i64(s * f64(x.size(axes[i])) + 0.5);
