@@ -131,7 +131,8 @@ Tensor max_unpool(OnnxNode& n) {
   Tensor y = Tensor::full(dims({total}), x.dtype(), 0).scatter(index, x.flatten(), ScatterKind::Set).reshape(inferred);
   if (!n.has(2)) return y;
   // As ONNX's reference does: the result of the inferred shape stands at the begin of the wanted one.
-  Ints shape = n.ints(2), none(inferred.size()), end;
+  auto declared = n.declared(0, 2);
+  Ints shape = declared ? *declared : n.ints(2), none(inferred.size()), end;
   n.require(shape.size() == inferred.size(), "output_shape has ", shape.size(), " dims, the input ", inferred.size());
   for (size_t i = 0; i < shape.size(); i++) end.push_back(shape[i] - inferred[i]);
   return y.pad(none, end);

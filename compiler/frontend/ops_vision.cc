@@ -11,7 +11,15 @@ namespace {
 // theta (N, r, r+1), size (N, C, *spatial) of r dims; gives (N, *spatial, r), coordinates x, y, .. from the last axis to the first.
 Tensor affine_grid(OnnxNode& n) {
   Tensor theta = n[0];
-  Ints size = n.ints(1);
+  Ints size;
+  if (auto d = n.declared(0, 1)) {   // (N, *spatial, r)
+    size = *d;
+    n.require(size.size() >= 3, "the declared result has rank ", size.size());
+    size.pop_back();
+    size.insert(size.begin() + 1, 1);
+  } else {
+    size = n.ints(1);
+  }
   i64 r = i64(size.size()) - 2;
   n.require(r >= 1 && theta.rank() == 3 && theta.size(1) == r && theta.size(2) == r + 1, "theta ", shape_text(theta.shape()), " for a size of ", size.size(),
             " dims");
@@ -42,7 +50,13 @@ Tensor affine_grid(OnnxNode& n) {
 
 Tensor center_crop_pad(OnnxNode& n) {
   Tensor x = n[0];
-  Ints shape = n.ints(1), axes = n.attr("axes", x.all_axes());
+  Ints shape, axes = n.attr("axes", x.all_axes());
+  if (auto d = n.declared(0, 1)) {
+    n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
+    for (i64 a : axes) shape.push_back(d->at(size_t(x.axis(a))));
+  } else {
+    shape = n.ints(1);
+  }
   n.require(shape.size() == axes.size(), "shape has ", shape.size(), " dims for ", axes.size(), " axes");
   Ints begin(x.rank()), end(x.rank());
   for (size_t i = 0; i < axes.size(); i++) {
