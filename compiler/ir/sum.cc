@@ -252,7 +252,8 @@ Sum sum_of(UOp root) {
       case Op::Mul:
         if (u.src(1).is_const()) todo.push_back({u.src(0), wrap_mul(k, u.src(1).as_int())});
         else if (u.src(0).is_const()) todo.push_back({u.src(1), wrap_mul(k, u.src(0).as_int())});
-        else r.add(multiply(sum_of(u.src(0)), sum_of(u.src(1))), k);
+        else if (r.kind == Kind::Index) r.add(multiply(sum_of(u.src(0)), sum_of(u.src(1))), k);
+        else r.add(u, k);  // a model's own integers: x*x*x.. has no addresses in it, and as many factors as it likes
         break;
       default: r.add(u, k);
     }

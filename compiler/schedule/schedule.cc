@@ -64,7 +64,9 @@ class Scheduler {
 
   void place(UOp u) {
     if (!placed_[u]) {
-      places_[u] = {add_buffer(Buffer::Scratch, 0, u.dtype(), int_dims(shape(u))), {}};
+      // Index arithmetic that is stored is stored as i64.
+      DType d = u.dtype().kind == Kind::Index ? DType(Kind::I64) : u.dtype();
+      places_[u] = {add_buffer(Buffer::Scratch, 0, d, int_dims(shape(u))), {}};
       placed_[u] = 1;
     }
     if (!u.is(Op::Concat)) return;
@@ -133,8 +135,9 @@ class Scheduler {
       }
     }
     UOp at = index_of(p, place_of(u), index);
-    if (gate && !gate.is_const(1)) return node(Op::Load, u.dtype(), {at, gate, alternative});
-    return node(Op::Load, u.dtype(), {at});
+    DType d = at.dtype();
+    if (gate && !gate.is_const(1)) return cast(node(Op::Load, d, {at, gate, cast(alternative, d)}), u.dtype());
+    return cast(node(Op::Load, d, {at}), u.dtype());
   }
 
   Builder builder(UOp root, Params& p) {
@@ -143,6 +146,7 @@ class Scheduler {
 
   UOp store(Params& p, const Place& pl, const Shape& index, UOp value, std::span<const UOp> ranges, UOp gate = {}) {
     std::vector<UOp> src{index_of(p, pl, index), value};
+    src[1] = cast(value, src[0].dtype());
     if (gate) src.push_back(gate);
     for (UOp r : ranges)
       if (r.is(Op::Range)) src.push_back(r);
