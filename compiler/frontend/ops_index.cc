@@ -86,14 +86,22 @@ Tensor tensor_scatter(OnnxNode& n) {
 
 Tensors top_k(OnnxNode& n) {
   Tensor x = n[0];
-  i64 axis = x.axis(n.attr("axis", -1)), k = n.opset() < 10 ? n.attr_int("k") : n.integer(1);
+  i64 axis = x.axis(n.attr("axis", -1)), k;
+  if (auto d = n.declared(0, 1)) {
+    n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
+    k = (*d)[axis];
+  } else {
+    k = n.opset() < 10 ? n.attr_int("k") : n.integer(1);
+  }
   n.require(k >= 0 && k <= x.size(axis), "k is ", k, " of an axis of ", x.size(axis));
   Tensor order = x.sort_order(axis, n.attr("largest", 1) != 0).shrink(axis, 0, k);
   return {x.take_along(axis, order), order};
 }
 
 Tensor one_hot(OnnxNode& n) {
-  i64 depth = n.is_constant(1) ? i64(n.number(1)) : n.integer(1);
+  auto declared = n.declared(0, 1);
+  i64 place = n.attr("axis", -1);
+  i64 depth = declared && !declared->empty() ? declared->at(size_t(place < 0 ? place + i64(declared->size()) : place)) : i64(n.number(1));
   Tensor index = n[0], values = n[2];
   n.require(depth > 0, "a depth of ", depth);
   n.require(values.rank() == 1 && values.size(0) == 2, "values ", shape_text(values.shape()), " are not two");
@@ -110,6 +118,14 @@ Tensor one_hot(OnnxNode& n) {
 
 Tensor compress(OnnxNode& n) {
   Tensor x = n[0];
+  if (auto d = n.declared(0, 1)) {  // the first ones among the positions, those that are true before the others
+    if (!n.has_attr("axis")) x = x.reshape(Ints{-1});
+    i64 axis = x.axis(n.attr("axis", 0));
+    n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
+    Tensor order = n[1].cast(Kind::U8).sort_order(0, true);
+    n.require((*d)[axis] <= order.size(0), "the declared result has ", (*d)[axis], " of ", order.size(0), " elements");
+    return x.take(axis, order.shrink(0, 0, (*d)[axis]));
+  }
   Ints keep, c = n.ints(1);
   for (size_t i = 0; i < c.size(); i++)
     if (c[i]) keep.push_back(i64(i));

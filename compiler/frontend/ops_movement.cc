@@ -16,6 +16,7 @@ std::optional<Ints> axes_of(OnnxNode& n, size_t i, bool attribute) {
 
 Tensor reshape(OnnxNode& n) {
   Tensor x = n[0];
+  if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
   Ints s = n.ints(1);
   if (!n.attr("allowzero", 0))
     for (size_t i = 0; i < s.size(); i++)
@@ -45,6 +46,7 @@ Tensor transpose(OnnxNode& n) {
 template <bool attribute>
 Tensor squeeze(OnnxNode& n) {
   Tensor x = n[0];
+  if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
   if (auto a = axes_of(n, 1, attribute)) return x.squeeze(*a);
   Ints ones;
   for (i64 i = 0; i < x.rank(); i++)
@@ -53,6 +55,7 @@ Tensor squeeze(OnnxNode& n) {
 }
 template <bool attribute>
 Tensor unsqueeze(OnnxNode& n) {
+  if (auto d = n.declared(0, 1)) return n[0].reshape(dims(IntSpan(*d)));
   auto a = axes_of(n, 1, attribute);
   n.require(bool(a), "axes are missing");
   return n[0].unsqueeze(*a);
@@ -60,6 +63,7 @@ Tensor unsqueeze(OnnxNode& n) {
 
 Tensor expand(OnnxNode& n) {
   Tensor x = n[0];
+  if (auto d = n.declared(0, 1)) return x.expand(*d);
   Shape s = n.dims(1);
   const Shape* both[] = {&x.shape(), &s};
   return x.expand(broadcast(both));
@@ -76,6 +80,12 @@ Tensors split(OnnxNode& n) {
   i64 axis = n.attr("axis", 0), parts = i64(n.outputs());
   Ints sizes;
   if (n.opset() < 13) sizes = n.attr("split", Ints{});
+  else if (n.declared(0, 1))
+    for (i64 k = 0; k < parts; k++) {
+      auto d = n.declared(size_t(k), 1);
+      if (!d || i64(d->size()) != x.rank()) return sizes = n.ints(1), Tensors{};  // fails
+      sizes.push_back((*d)[x.axis(axis)]);
+    }
   else if (n.has(1)) sizes = n.ints(1);
   if (sizes.empty()) {
     i64 m = x.size(axis);
@@ -109,9 +119,39 @@ Tensor slice_1(OnnxNode& n) {
   Ints starts = n.attr_ints("starts");
   return slice_of(n, starts, n.attr_ints("ends"), n.attr("axes", first_axes(starts.size())), Ints(starts.size(), 1));
 }
+// Of starts, axes or steps known only at run time: every axis is read at begin + i*step.
+Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
+  Tensor x = n[0];
+  n.require(i64(out.size()) == x.rank(), "the declared result has rank ", out.size(), ", the input ", x.rank());
+  Tensor starts = n[1].cast(Kind::I64), k = Tensor::arange(starts.dim(0));
+  Tensor axes = n.has(3) ? n[3].cast(Kind::I64) : k, steps = n.has(4) ? n[4].cast(Kind::I64) : Tensor::full(starts.shape(), Kind::I64, 1);
+  axes = where(axes.lt(axes.like(0)), axes + f64(x.rank()), axes);
+  std::vector<Tensor> all;
+  for (i64 a = 0; a < x.rank(); a++) {
+    Tensor mine = axes.eq(axes.like(f64(a))), zero = starts.like(0);
+    Tensor begin = where(mine, starts, zero).sum(Ints{0}), step = where(mine, steps, zero).sum(Ints{0});
+    step = where(step.eq(step.like(0)), step.like(1), step);  // the axis is not sliced
+    f64 m = f64(x.size(a));
+    begin = where(begin.lt(begin.like(0)), begin + m, begin);
+    begin = begin.clip(begin.like(0), where(step.lt(step.like(0)), begin.like(m - 1), begin.like(m)));
+    Shape s(x.rank(), idx(1));
+    s[a] = idx(out[a]);
+    all.push_back((begin + Tensor::arange(out[a]) * step).reshape(s));
+  }
+  return x.gather(all);
+}
 Tensor slice_10(OnnxNode& n) {
+  for (size_t i : {1, 2, 3, 4})
+    if (auto d = n.declared(0, i)) return slice_at_run_time(n, *d);
   Ints starts = n.ints(1);
   return slice_of(n, starts, n.ints(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
+}
+
+PadMode pad_mode(OnnxNode& n) {
+  std::string mode = n.attr("mode", "constant");
+  for (auto [text, m] : {std::pair("constant", PadMode::Constant), {"reflect", PadMode::Reflect}, {"edge", PadMode::Edge}, {"wrap", PadMode::Wrap}})
+    if (mode == text) return m;
+  n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
 }
 
 Tensor pad_of(OnnxNode& n, const Tensor& x, const Ints& pads, const Ints& axes, UOp value) {
@@ -119,14 +159,35 @@ Tensor pad_of(OnnxNode& n, const Tensor& x, const Ints& pads, const Ints& axes, 
   (void)x.axes(axes);
   Ints begin(x.rank()), end(x.rank());
   for (size_t i = 0; i < axes.size(); i++) begin[x.axis(axes[i])] = pads[i], end[x.axis(axes[i])] = pads[axes.size() + i];
-  std::string mode = n.attr("mode", "constant");
-  for (auto [text, m] : {std::pair("constant", PadMode::Constant), {"reflect", PadMode::Reflect}, {"edge", PadMode::Edge}, {"wrap", PadMode::Wrap}})
-    if (mode == text) return x.pad(begin, end, m, value);
-  n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
+  return x.pad(begin, end, pad_mode(n), value);
 }
 Tensor pad_2(OnnxNode& n) { return pad_of(n, n[0], n.attr_ints("pads"), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop()); }
+// Of pads known only at run time: element i of an axis is x's at i - begin.
+Tensor pad_at_run_time(OnnxNode& n, const Ints& out) {
+  Tensor x = n[0], pads = n[1].cast(Kind::I64);
+  PadMode mode = pad_mode(n);
+  n.require(i64(out.size()) == x.rank(), "the declared result has rank ", out.size(), ", the input ", x.rank());
+  i64 count = pads.size(0) / 2;
+  Tensor begins = pads.shrink(0, 0, count), axes = n.has(3) ? n[3].cast(Kind::I64) : Tensor::arange(count);
+  axes = where(axes.lt(axes.like(0)), axes + f64(x.rank()), axes);
+  std::vector<Tensor> all;
+  Tensor inside = Tensor::full(Shape(x.rank(), idx(1)), Kind::Bool, 1);
+  for (i64 a = 0; a < x.rank(); a++) {
+    Tensor begin = where(axes.eq(axes.like(f64(a))), begins, begins.like(0)).sum(Ints{0});
+    f64 m = f64(x.size(a));
+    Shape s(x.rank(), idx(1));
+    s[a] = idx(out[a]);
+    Tensor i = (Tensor::arange(out[a]) - begin).reshape(s);
+    if (mode == PadMode::Constant) inside = inside & i.ge(i.like(0)) & i.lt(i.like(m));
+    all.push_back(padding_index(i, m, mode));
+  }
+  Tensor y = x.gather(all);
+  if (mode != PadMode::Constant) return y;
+  return where(inside, y, n.has(2) ? n[2].reshape(Shape{}) : x.like(0));
+}
 Tensor pad_11(OnnxNode& n) {
   Tensor x = n[0];
+  if (auto d = n.declared(0, 1)) return pad_at_run_time(n, *d);
   Ints pads = n.ints(1), axes = n.has(3) ? n.ints(3) : x.all_axes();
   if (!n.has(2) || n.attr("mode", "constant") != "constant") return pad_of(n, x, pads, axes, konst(x.dtype(), 0));
   n.require(n[2].numel() == 1 && n[2].dtype() == x.dtype(), "the value must be one number of the input's dtype");
@@ -138,7 +199,12 @@ Tensor pad_11(OnnxNode& n) {
 
 Tensor tile(OnnxNode& n) {
   Tensor x = n[0];
-  Ints r = n.ints(1);
+  Ints r;
+  if (auto d = n.declared(0, 1)) {
+    for (i64 a = 0; a < x.rank() && a < i64(d->size()); a++) r.push_back(x.size(a) ? (*d)[a] / x.size(a) : 1);
+  } else {
+    r = n.ints(1);
+  }
   n.require(i64(r.size()) == x.rank(), r.size(), " repeats for rank ", x.rank());
   for (i64 a = 0; a < x.rank(); a++)
     if (r[a] != 1) x = x.repeat(a, r[a]);
@@ -169,7 +235,8 @@ Tensor constant(OnnxNode& n) {
 }
 
 Tensor constant_of_shape(OnnxNode& n) {
-  Ints s = n.ints(0);
+  auto declared = n.declared(0, 0);
+  Ints s = declared ? *declared : n.ints(0);
   for (i64 d : s) n.require(d >= 0, "a dimension of ", d);
   UOp c = konst(Kind::F32, 0);
   if (n.has_attr("value")) {
@@ -182,6 +249,11 @@ Tensor constant_of_shape(OnnxNode& n) {
 Tensor range(OnnxNode& n) {
   Tensor start = n[0].reshape(Shape{}), delta = n[2].reshape(Shape{});
   DType d = start.dtype();
+  for (size_t i : {0, 1, 2})
+    if (auto s = n.declared(0, i)) {
+      n.require(s->size() == 1, "the declared result has rank ", s->size());
+      return start + Tensor::arange((*s)[0]).cast(d) * delta;
+    }
   n.require(n.is_constant(0) && n.is_constant(1) && n.is_constant(2), "start, limit and delta must be known at compile time");
   i64 count;
   if (is_float(d)) {

@@ -1,4 +1,5 @@
 // Reductions, running sums, the place of an extremum, norms of whole axes. https://onnx.ai/onnx/operators/
+#include <algorithm>
 #include <limits>
 
 #include "frontend/onnx_op.h"
@@ -6,8 +7,32 @@
 namespace tg {
 namespace {
 
+// The axes that lead to a declared shape. Axes of one element may count as reduced or not, without a difference.
+Ints axes_of_result(OnnxNode& n, const Ints& in, const Ints& out, bool keep) {
+  std::vector<Ints> fit;
+  for (u32 set = 0; set < 1u << std::min<size_t>(in.size(), 16); set++) {
+    Ints axes, left;
+    for (size_t a = 0; a < in.size(); a++) {
+      if (set >> a & 1) axes.push_back(i64(a));
+      if (!(set >> a & 1)) left.push_back(in[a]);
+      else if (keep) left.push_back(1);
+    }
+    if (left == out) fit.push_back(axes);
+  }
+  auto without_ones = [&](Ints axes) {
+    std::erase_if(axes, [&](i64 a) { return in[a] == 1; });
+    return axes;
+  };
+  n.require(!fit.empty(), "no axes lead from (", join(in), ") to the declared shape (", join(out), ")");
+  for (const Ints& f : fit)
+    n.require(without_ones(f) == without_ones(fit[0]), "the axes must be known at compile time: several lead from (", join(in), ") to the declared shape (", join(out), ")");
+  return fit.back();
+}
+
 // axes: an attribute in the old forms, input 1 in the new; none: all axes, or with noop_with_empty_axes no axis.
 Ints reduce_axes(OnnxNode& n, bool attribute) {
+  if (!attribute)
+    if (auto d = n.declared(0, 1)) return axes_of_result(n, n[0].sizes(), *d, n.attr("keepdims", 1));
   Ints a = attribute ? n.attr("axes", Ints{}) : n.has(1) ? n.ints(1) : Ints{};
   if (!a.empty()) return n[0].axes(a);
   return n.attr("noop_with_empty_axes", 0) && !attribute ? Ints{} : n[0].all_axes();

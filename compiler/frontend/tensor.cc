@@ -274,6 +274,19 @@ Tensor Tensor::shrink(i64 a, i64 begin, i64 count) const {
   }
   return tensor::slice(u_, axis(a), idx(begin), idx(begin + count));
 }
+Tensor padding_index(const Tensor& i, f64 n, PadMode mode) {
+  switch (mode) {
+    case PadMode::Edge: return i.clip(i.like(0), i.like(n - 1));
+    case PadMode::Wrap: return i.floor_mod(i.like(n));
+    case PadMode::Reflect: {  // a triangle wave of period 2(n-1)
+      if (n == 1) return i * 0.0;
+      Tensor r = i.floor_mod(i.like(2 * (n - 1)));
+      return r.min(2 * (n - 1) - r);
+    }
+    default: return i;
+  }
+}
+
 Tensor Tensor::pad(IntSpan begin, IntSpan end, f64 value) const { return pad(begin, end, PadMode::Constant, scalar(dtype(), value).uop()); }
 
 Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
@@ -310,17 +323,7 @@ Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
     i64 n = x.size(a);
     if (n == 0) fail("axis ", a, " of ", text(*this), " is empty and has nothing to pad with");
     Tensor i = arange(n + pb[a] + pe[a], Kind::I64) - f64(pb[a]);
-    switch (mode) {
-      case PadMode::Edge: i = i.clip(i.like(0), i.like(f64(n - 1))); break;
-      case PadMode::Wrap: i = i.floor_mod(i.like(f64(n))); break;
-      default:  // a triangle wave of period 2(n-1)
-        if (n == 1) i = i * 0.0;
-        else {
-          f64 period = f64(2 * (n - 1));
-          i = i.floor_mod(i.like(period));
-          i = i.min(period - i);
-        }
-    }
+    i = padding_index(i, f64(n), mode);
     x = x.take(a, i);
   }
   return x;

@@ -20,6 +20,10 @@ struct ConvArgs {  // per spatial axis; empty: 0, 1, 1
 
 enum class PadMode : u8 { Constant, Reflect, Edge, Wrap };
 
+class Tensor;
+// Where padding reads: positions i, which may lie outside 0..n-1, to positions inside, by Edge, Wrap or Reflect. Constant gives i itself.
+Tensor padding_index(const Tensor& i, f64 n, PadMode mode);
+
 class Tensor {
  public:
   Tensor() = default;
