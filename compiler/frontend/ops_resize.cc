@@ -181,6 +181,101 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
   return y.cast(x.dtype());   // float to integer saturates
 }
 
+// --- scales, sizes or roi known at run time, over a result of known shape -----------------------------------------------------------------
+// The same places and weights as above, computed by the graph in f32. scale, begin and end (of the roi) are numbers, shape ().
+Tensor source_at_run_time(const ResizeArgs& a, const Tensor& scale, i64 in, i64 out, const Tensor& begin, const Tensor& end) {
+  Tensor o = Tensor::arange(out).cast(Kind::F32), length = scale * f64(in), one = length.eq(length.like(1));
+  f64 last = f64(in - 1);
+  const std::string& c = a.coordinates;
+  if (c == "align_corners") return where(one, o * 0.0, o * last / (length - 1.0));
+  if (c == "asymmetric") return o / scale;
+  Tensor half = (o + 0.5) / scale;
+  if (c == "tf_half_pixel_for_nn") return half;
+  if (c == "pytorch_half_pixel") return where(one, half.like(-0.5), half - 0.5);
+  if (c == "tf_crop_and_resize") {
+    Tensor extent = (end - begin) * last;
+    return begin * last + where(one, extent / 2.0, o * extent / (length - 1.0));
+  }
+  if (c == "half_pixel_symmetric") return f64(in) / 2 * (1.0 - f64(out) / length) + half - 0.5;
+  return half - 0.5;
+}
+
+Tensor weight_at_run_time(const ResizeArgs& a, const Tensor& distance) {
+  Tensor x = distance.abs();
+  if (a.mode == ResizeArgs::Linear) return (1.0 - x).max(x.like(0));
+  f64 A = a.cubic_a;
+  Tensor near = ((A + 2) * x - (A + 3)) * x * x + 1.0, far = ((A * x - 5 * A) * x + 8 * A) * x - 4 * A;
+  return where(x.le(x.like(1)), near, where(x.lt(x.like(2)), far, x.like(0)));
+}
+
+Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor& scale, const Tensor& begin, const Tensor& end, const ResizeArgs& a) {
+  i64 in = x.size(axis);
+  Tensor at = source_at_run_time(a, scale, in, out, begin, end), y;   // (out)
+  auto clamped = [&](const Tensor& i) { return i.clip(i.like(0), i.like(f64(in - 1))).cast(Kind::I64); };
+  Shape along(x.rank(), idx(1));
+  along[axis] = idx(out);
+  if (a.mode == ResizeArgs::Nearest) {
+    Tensor f = at.floor(), r = at - f, i;
+    if (a.nearest == "floor") i = f;
+    else if (a.nearest == "ceil") i = at.ceil();
+    else i = where(a.nearest == "round_prefer_ceil" ? r.ge(r.like(0.5)) : r.gt(r.like(0.5)), f + 1.0, f);
+    y = x.take(axis, clamped(i));
+  } else {
+    // A scale is at least (out - 1/2) / in: that bounds how far a kernel widened by antialias reaches.
+    Tensor narrow = a.antialias ? scale.min(scale.like(1)) : scale.like(1);
+    f64 least = a.antialias ? std::min(1.0, (f64(out) - 0.5) / f64(in)) : 1;
+    i64 reach = i64(std::ceil((a.mode == ResizeArgs::Linear ? 1 : 2) / least));
+    std::vector<f64> offsets;
+    for (i64 k = 1 - reach; k <= reach; k++) offsets.push_back(f64(k));
+    i64 taps = i64(offsets.size());
+    Tensor i = at.floor().unsqueeze(1) + Tensor::of(Kind::F32, Ints{1, taps}, offsets);   // (out, taps)
+    Tensor w = weight_at_run_time(a, (i - at.unsqueeze(1)) * narrow);
+    if (a.exclude_outside) w = where(i.ge(i.like(0)) & i.le(i.like(f64(in - 1))), w, w.like(0));
+    if (a.antialias || a.exclude_outside) w = w / w.sum(Ints{1}, true);
+    Shape ws = along;
+    ws.insert(ws.begin() + axis + 1, idx(taps));
+    y = (x.take(axis, clamped(i)) * w.cast(x.dtype()).reshape(ws)).reduce(ReduceKind::Add, Ints{axis + 1});
+  }
+  if (a.coordinates != "tf_crop_and_resize") return y;
+  Tensor outside = at.lt(at.like(0)) | at.gt(at.like(f64(in - 1)));
+  return where(outside.reshape(along), y.like(a.extrapolation), y);
+}
+
+// Input `scales_at` or, if that is absent, sizes_at holds a number an axis of `axes`; shape: the result's.
+Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const Ints& shape, size_t scales_at, size_t sizes_at, const ResizeArgs& a) {
+  n.require(i64(shape.size()) == x.rank(), "the declared result has rank ", shape.size());
+  bool by_size = !n.has(scales_at) || n[scales_at].dim(0).is_const(0);
+  Tensor given = n[by_size ? sizes_at : scales_at].cast(Kind::F32);
+  n.require(given.rank() == 1 && given.size(0) == i64(axes.size()), shape_text(given.shape()), " scales or sizes for ", axes.size(), " axes");
+  auto number = [&](const Tensor& v, i64 i) { return v.shrink(0, i, 1).reshape(Shape{}); };
+  std::vector<Tensor> scales;
+  for (size_t i = 0; i < axes.size(); i++) scales.push_back(by_size ? number(given, i64(i)) / f64(x.size(axes[i])) : number(given, i64(i)));
+  std::string policy = n.attr("keep_aspect_ratio_policy", "stretch");
+  if (by_size && policy != "stretch") {
+    n.require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy \"", policy, "\" is unknown");
+    Tensor all = scales[0];
+    for (const Tensor& s : scales) all = policy == "not_larger" ? all.min(s) : all.max(s);
+    for (Tensor& s : scales) s = all;
+  }
+  bool crops = a.coordinates == "tf_crop_and_resize";
+  if (crops) n.require(n[1].numel() == 2 * i64(axes.size()), "roi ", shape_text(n[1].shape()), " for ", axes.size(), " axes");
+  DType d = a.mode == ResizeArgs::Nearest ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
+  Tensor y = x.cast(d);
+  for (size_t i = 0; i < axes.size(); i++) {
+    i64 axis = axes[i], out = shape[axis];
+    n.require(x.size(axis) > 0 && out > 0, "axis ", axis, " is empty");
+    if (by_size && policy == "stretch" && !crops && out == x.size(axis)) continue;   // a scale of 1
+    Tensor begin, end;
+    if (crops) {
+      Tensor roi = n[1].cast(Kind::F32).flatten();
+      begin = number(roi, i64(i)), end = number(roi, i64(axes.size() + i));
+    }
+    y = resize_axis_at_run_time(y, axis, out, scales[i], begin, end, a);
+  }
+  if (d == x.dtype()) return y;
+  return (x.is_float() ? y : y.round()).cast(x.dtype());
+}
+
 ResizeArgs mode_of(OnnxNode& n) {
   ResizeArgs a;
   std::string mode = n.attr("mode", "nearest");
@@ -196,6 +291,7 @@ Tensor upsample(OnnxNode& n) {
   ResizeArgs a = mode_of(n);
   a.coordinates = "asymmetric", a.nearest = "floor";
   std::vector<f64> scales;
+  if (auto d = n.declared(0, 1)) return resize_at_run_time(n, x, x.all_axes(), *d, 1, 1, a);
   if (n.inputs() > 1) scales = n.floats(1);
   else
     for (f32 s : n.attr_floats("scales")) scales.push_back(s);
@@ -223,6 +319,11 @@ Tensor resize_11(OnnxNode& n) {
   for (i64& axis : axes) axis = x.axis(axis);
   std::vector<f64> scales, roi;
   Ints sizes;
+  for (size_t i : {size_t(1), size_t(2), size_t(3)}) {
+    if (i == 1 && a.coordinates != "tf_crop_and_resize") continue;
+    if (n.has(i) && n[i].dim(0).is_const(0)) continue;
+    if (auto d = n.declared(0, i)) return resize_at_run_time(n, x, axes, *d, 2, 3, a);
+  }
   // An empty tensor counts as absent.
   bool has_sizes = n.has(3) && n[3].numel() > 0, has_scales = n.has(2) && n[2].numel() > 0;
   n.require(has_sizes != has_scales, "exactly one of scales and sizes must be given");
