@@ -352,7 +352,12 @@ R peel(const Kernel& k, const Opt& o) {
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   UOp r = a.ranges[0];
   i64 rest = a.size % o.arg, main = a.size - rest;
-  // The copies have axis ids of their own: the remainder is axis `arg2` if it is named, else 100 + id.
+  // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
+  i64 next_phase = 100, next_id = a.id + 100;
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Range)) next_phase = std::max(next_phase, u.arg<RangeArg>().phase + 1);
+  for (const Axis& x : axes(k.ast))
+    while (x.id >= next_id && (x.id - a.id) % 100 == 0) next_id += 100;
   std::vector<UOp> stores;
   Kernel n = k;
   for (int copy = 0; copy < 2; copy++) {
@@ -367,6 +372,7 @@ R peel(const Kernel& k, const Opt& o) {
       if (copy) {
         bool inner = false;
         std::vector<UOp> outer;
+        std::vector<std::pair<UOp, UOp>> renamed;
         for (UOp x : ranges_of(s)) {
           if (x == r) inner = true;
           if (!inner) outer.push_back(x);
@@ -374,11 +380,12 @@ R peel(const Kernel& k, const Opt& o) {
         for (UOp u : toposort(s))
           if (u.is(Op::Range) && u != r && std::find(outer.begin(), outer.end(), u) == outer.end()) {
             RangeArg x = u.arg<RangeArg>();
-            x.phase += 100;
-            UOp fresh = range(u.src(0), x);
+            x.phase += next_phase;
+            UOp fresh = range(substitute(u.src(0), renamed), x);  // sizes come before the loops that have them
+            renamed.push_back({u, fresh});
             map[u.id()] = {fresh, {fresh}};
           }
-        ra.id += 100;
+        ra.id = next_id;
         UOp tail = range(idx(rest), ra);
         map[r.id()] = {tail + idx(main), {tail}};
         if (rest == 1) map[r.id()] = {idx(main), {}};
@@ -498,30 +505,60 @@ R pack(const Kernel& k, const Opt& o) {
   return n;
 }
 
+// Why the loops are no nest: a loop outside one that its size depends on, or in two places.
+std::string not_nested(UOp ast) {
+  std::map<u32, UOp> around;  // of a loop that is not the first of its list: the one before it
+  for (UOp u : toposort(ast)) {
+    if (!closes(u)) continue;
+    std::vector<UOp> loops = ranges_of(u);
+    for (size_t i = 0; i < loops.size(); i++) {
+      for (UOp x : toposort(loops[i].src(0)))
+        if (std::find(loops.begin() + long(i), loops.end(), x) != loops.end()) return str("the loop ", loops[i].str(), " would stand outside ", x.str());
+      UOp outer = i ? loops[i - 1] : UOp{};
+      if (auto [it, fresh] = around.try_emplace(loops[i].id(), outer); !fresh && it->second != outer)
+        return str("the loop ", loops[i].str(), " would be in two places");
+    }
+  }
+  return "";
+}
+
+Result<Kernel> apply(const Kernel& k, const Opt& o);
+
 }  // namespace
 
 Result<Kernel> Kernel::with(const Opt& o) const {
+  Result<Kernel> r = apply(*this, o);
+  if (!r) return r;
+  std::string why = not_nested(r->ast);
+  return why.empty() ? r : R::no(why);
+}
+
+namespace {
+
+Result<Kernel> apply(const Kernel& k, const Opt& o) {
   switch (o.kind) {
-    case OptKind::Upcast: return split(*this, o, AxisKind::Upcast);
+    case OptKind::Upcast: return split(k, o, AxisKind::Upcast);
     case OptKind::Vector: {
-      for (UOp u : toposort(ast)) {
-        if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector && u.arg<RangeArg>().id != o.target)
+      for (UOp u : toposort(k.ast)) {
+        if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector)
           return R::no("axis ", u.arg<RangeArg>().id, " has the lanes");
         if (u.in(Op::Param | Op::Load) && bits(u.dtype()) < 8) return R::no("elements under 8 bits have no lanes");
       }
       if (o.arg < 2 || o.arg > 64) return R::no("VECTOR of ", o.arg);
-      return split(*this, o, AxisKind::Vector);
+      return split(k, o, AxisKind::Vector);
     }
-    case OptKind::Unroll: return split(*this, o, AxisKind::Unroll);
-    case OptKind::Thread: return thread(*this, o);
-    case OptKind::Swap: return swap(*this, o);
-    case OptKind::PadTo: return padto(*this, o);
-    case OptKind::Tile: return tile(*this, o);
-    case OptKind::Pack: return pack(*this, o);
-    case OptKind::Peel: return peel(*this, o);
+    case OptKind::Unroll: return split(k, o, AxisKind::Unroll);
+    case OptKind::Thread: return thread(k, o);
+    case OptKind::Swap: return swap(k, o);
+    case OptKind::PadTo: return padto(k, o);
+    case OptKind::Tile: return tile(k, o);
+    case OptKind::Pack: return pack(k, o);
+    case OptKind::Peel: return peel(k, o);
     case OptKind::Keep: return R::no("KEEP is not built yet");
   }
   return R::no("unknown Opt");
 }
+
+}  // namespace
 
 }  // namespace tg

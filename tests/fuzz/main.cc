@@ -60,7 +60,7 @@ i64 integer(std::string_view option, const char* s) {
 long long g_seed = 0;
 const char* g_stage = "";
 void crashed(int signal) {
-  std::fprintf(stderr, "\nCRASHED seed %lld, %s: signal %d\n", g_seed, g_stage, signal);
+  std::fprintf(stderr, "\nCRASHED seed %lld, %s: signal %d %s\n", g_seed, g_stage, signal, fuzz::now_running());
   _exit(3);
 }
 

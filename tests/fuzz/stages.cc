@@ -20,6 +20,8 @@
 namespace tg::fuzz {
 namespace {
 
+std::string g_now;
+
 std::vector<Values> start(const Schedule& s, const Case& c) {
   std::vector<Values> mem;
   for (const Buffer& b : s.buffers) {
@@ -186,6 +188,7 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
       std::vector<Values> bufs;
       for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], k.slots[i].layout));
       doing = opts_text(k.opts);
+      g_now = call.name + " [" + doing + "]";
       run(k, bufs);
       for (size_t i = 0; i < call.outputs; i++) to_logical(bufs[i], k.slots[i].layout, mem[call.buffers[i]]);
     } catch (const Error& e) {
@@ -274,5 +277,6 @@ constexpr Stage kStages[] = {
 }  // namespace
 
 std::span<const Stage> stages() { return kStages; }
+const char* now_running() { return g_now.c_str(); }
 
 }  // namespace tg::fuzz

@@ -12,5 +12,6 @@ struct Stage {
   std::vector<Values> (*run)(const Case& c);  // the case's arena is current; throws Error with what is wrong
 };
 std::span<const Stage> stages();
+const char* now_running();  // the kernel and its Opts, for the message of a crash
 
 }  // namespace tg::fuzz
