@@ -113,6 +113,15 @@ bool is_uniform(UOp u) {
   return all;
 }
 
+namespace {
+// Squares of squares of squares have more factors than there is memory: a larger product is one factor.
+constexpr size_t kMaxFactors = 32;
+constexpr int kMaxSteps = 4096;  // of sum_of, for the same reason
+bool few_factors(UOp u) {
+  return u.is(Op::Mul) ? factors(u).size() > 1 : true;
+}
+}  // namespace
+
 std::vector<UOp> factors(UOp term) {
   std::vector<UOp> out, todo{term};
   while (!todo.empty()) {
@@ -120,6 +129,7 @@ std::vector<UOp> factors(UOp term) {
     todo.pop_back();
     if (u.is(Op::Mul)) todo.push_back(u.src(0)), todo.push_back(u.src(1));
     else out.push_back(u);
+    if (out.size() + todo.size() > kMaxFactors) return {term};
   }
   std::sort(out.begin(), out.end(), structural_less);
   return out;
@@ -240,9 +250,13 @@ Sum sum_of(UOp root) {
     return r;
   }
   std::vector<std::pair<UOp, i64>> todo{{root, 1}};
-  while (!todo.empty()) {
+  for (int steps = 0; !todo.empty(); steps++) {
     auto [u, k] = todo.back();
     todo.pop_back();
+    if (steps > kMaxSteps && !u.is_const()) {
+      r.add(u, k);
+      continue;
+    }
     i64 minus = wrap_neg(k);
     switch (u.op()) {
       case Op::Const: r.c = wrapped(r.kind, u64(r.c) + u64(k) * u64(u.as_int())); break;
@@ -252,7 +266,7 @@ Sum sum_of(UOp root) {
       case Op::Mul:
         if (u.src(1).is_const()) todo.push_back({u.src(0), wrap_mul(k, u.src(1).as_int())});
         else if (u.src(0).is_const()) todo.push_back({u.src(1), wrap_mul(k, u.src(0).as_int())});
-        else if (r.kind == Kind::Index) r.add(multiply(sum_of(u.src(0)), sum_of(u.src(1))), k);
+        else if (r.kind == Kind::Index && few_factors(u)) r.add(multiply(sum_of(u.src(0)), sum_of(u.src(1))), k);
         else r.add(u, k);  // a model's own integers: x*x*x.. has no addresses in it, and as many factors as it likes
         break;
       default: r.add(u, k);
@@ -273,8 +287,15 @@ std::optional<Sum> exact_difference(const Sum& a, const Sum& b) {
 }
 
 bool depends_on(UOp u, UOp r) {
-  for (UOp n : toposort(u))
+  IdMap<u8> seen;
+  std::vector<UOp> todo{u};
+  while (!todo.empty()) {
+    UOp n = todo.back();
+    todo.pop_back();
     if (n == r) return true;
+    for (UOp s : n.src())
+      if (s.id() >= r.id() && !seen.find(s)) seen.set(s, 1), todo.push_back(s);  // sources are older than their users
+  }
   return false;
 }
 

@@ -146,6 +146,22 @@ TEST_F(Symbolic, GatesLoseImpliedClauses) {
   EXPECT_EQ(simplify_valid(eq(i, idx(3)) & lt(i, idx(7))).str(), eq(i, idx(3)).str());
   EXPECT_EQ(simplify_valid(lt(i + j, idx(2)) & lt(idx(2), i)).str(), konst(Kind::Bool, 0).str());
 }
+TEST_F(Symbolic, CoefficientsOfLoops) {
+  EXPECT_EQ(coefficient(i * 12 + j * 3 - k + 5, i), 12);
+  EXPECT_EQ(coefficient(i * 12 + j * 3 - k + 5, k), -1);
+  EXPECT_EQ(coefficient(i * 12 + 5, m), 0);
+  EXPECT_EQ(coefficient(i / 2 + j, i), std::nullopt);
+  EXPECT_EQ(coefficient(i * j, i), std::nullopt);
+  EXPECT_TRUE(depends_on(i / 2 + j, i));
+  EXPECT_FALSE(depends_on(i / 2 + j, k));
+}
+TEST_F(Symbolic, PowersAndDoublingsStaySmall) {
+  UOp p = free_value(Kind::Index, 0), q = p, n = free_value(Kind::I64, 1), d = n;
+  for (int a = 0; a < 60; a++) p = p * p, q = q + q, d = (d + n) * d + d;
+  EXPECT_TRUE(simplify(p) == simplify(simplify(p)));
+  EXPECT_SIMPLIFIES(q, free_value(Kind::Index, 0) * (i64(1) << 60));
+  EXPECT_TRUE(simplify(d) == simplify(simplify(d)));
+}
 TEST_F(Symbolic, Variables) {
   UOp n = var("n", 1, 512), s = var("s", 8, 512, 8);
   UOp r = loop(n, 5), q = loop(s, 6), b = loop(32, 7);
