@@ -88,7 +88,7 @@ bool one_case(const fuzz::Options& o, const std::string& stage, const std::strin
   });
   for (size_t k = 0; ok && k < fuzz::stages().size(); k++) {
     const fuzz::Stage& s = fuzz::stages()[k];
-    if (!stage.empty() && stage != s.name) continue;
+    if (stage.empty() ? s.asked : stage != s.name) continue;
     g_stage = s.name;
     guarded([&] {
       std::vector<Values> got = s.run(c);

@@ -235,7 +235,7 @@ std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, heu
 // Guards of 64 bytes around each buffer show a store outside; the last one is as long as a vector that reads past the end.
 void execute(const Kernel& k, std::vector<Values>& bufs) {
   Lowered low = lower(k);
-  Result<std::vector<u8>> object = compile_program(low.linear, "kernel", host());
+  Result<std::vector<u8>> object = compile_program(low.linear, "kernel", *k.target);
   if (!object) fail(object.why());
   tgb::Memory memory{[](void*, size_t n, size_t align) { return std::aligned_alloc(align, (n + align - 1) / align * align); }, [](void*, void* p) { std::free(p); }, nullptr};
   tgb::Object o{object->data(), object->size(), 0};
@@ -268,10 +268,22 @@ std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
 std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, heuristics, execute); }
 
+Kernel through_clang(Kernel k) {
+  static const Target t = [] {
+    Result<Target> r = cpu_target("native", "CLANG");
+    if (!r) fail(r.why());
+    return *r;
+  }();
+  k.target = &t;
+  return heuristics(std::move(k));
+}
+std::vector<Values> clang(const Case& c) { return run_lowered(c, through_clang, execute); }
+
 constexpr Stage kStages[] = {
     {"schedule", scheduled},       {"canonical", canonical_form},       {"opts", opted},
     {"linear", linear},            {"linear-opts", linear_opts},        {"linear-heuristics", linear_heuristics},
     {"native", native},            {"native-opts", native_opts},        {"native-heuristics", native_heuristics},
+    {"clang", clang, true},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace tg::fuzz {
 struct Stage {
   const char* name;
   std::vector<Values> (*run)(const Case& c);  // the case's arena is current; throws Error with what is wrong
+  bool asked = false;                         // runs only if --stage names it: slow
 };
 std::span<const Stage> stages();
 const char* now_running();  // the kernel and its Opts, for the message of a crash
