@@ -250,10 +250,22 @@ class Decomposer {
   // --- reduces ------------------------------------------------------------------------------------------------------------------------
   UOp reduce(UOp u, std::vector<UOp>& s) {
     Kind k = u.dtype().kind;
+    if (k == Kind::Bool) return logical(u, s);
     if (!narrow_float(k)) return rebuilt(u, s);
     s[0] = legal(widen(k, s[0]));
     UOp r = final(Arena::current().make(u.op(), {Kind::F32, u.dtype().lanes}, s, u.node()->arg));
     return legal(narrowed(k, r));
+  }
+
+  UOp logical(UOp u, std::vector<UOp>& s) {
+    bool whole = u.is(Op::HReduce);
+    ReduceKind k = whole ? ReduceKind(u.arg_int()) : u.arg<ReduceArg>().kind;
+    ReduceKind to = k == ReduceKind::Add || k == ReduceKind::Max || k == ReduceKind::Or ? ReduceKind::Or : ReduceKind::And;
+    if (k == to) return rebuilt(u, s);
+    if (whole) return final(node(Op::HReduce, u.dtype(), std::span<const UOp>(s), i64(to)));
+    ReduceArg a = u.arg<ReduceArg>();
+    a.kind = to;
+    return final(node(Op::Reduce, u.dtype(), std::span<const UOp>(s), a.ints()));
   }
 
   // --- arithmetic ---------------------------------------------------------------------------------------------------------------------
@@ -386,35 +398,42 @@ UOp decompose(UOp root, const DecompFlags& flags) { return Decomposer(flags).leg
 std::vector<UOp> decompose(std::span<const UOp> linear, const DecompFlags& flags) {
   Decomposer d(flags);
   std::vector<UOp> out;
-  Memo<u8> have;
+  Memo<u32> made;   // when a node last entered the list; 0: not there, or its loop is closed
+  Memo<u8> listed;  // what an entry of the given list became: the given order decides when it is made
   std::vector<std::vector<UOp>> scopes(1);  // what each open loop defines: it ends with the loop
+  auto stale = [&](UOp v) {
+    if (!made[v]) return true;
+    for (UOp s : v.src())
+      if (made[s] > made[v]) return true;
+    return false;
+  };
   for (UOp u : linear) {
     UOp root = d.legal(u);
-    // What the node became, in order, without what stands in the list already.
+    // A list may name one node twice: an access is done again, and so is what depends on it.
+    bool again = root.in(Op::Load | Op::Store | Op::Barrier | Op::End | Op::Range);
     std::vector<std::pair<UOp, u32>> stack{{root, 0}};
     while (!stack.empty()) {
       auto& [v, next] = stack.back();
-      if (have[v]) {
-        stack.pop_back();
-        continue;
-      }
       // What AFTER and BARRIER wait for stands where the list had it.
       if (next < (v.is(Op::After) ? 1 : v.is(Op::Barrier) ? 0 : v.nsrc())) {
         UOp s = v.src(next++);
-        if (!have[s]) stack.push_back({s, 0});
+        if (!made[s] || !listed[s]) stack.push_back({s, 0});
         continue;
       }
+      UOp done = v;
       stack.pop_back();
-      if (v.is(Op::End)) {
+      if (!(done == root && again) && !stale(done)) continue;
+      if (done.is(Op::End)) {
         TG_CHECK(scopes.size() > 1, "END without RANGE");
-        for (UOp inside : scopes.back()) have[inside] = 0;
+        for (UOp inside : scopes.back()) made[inside] = 0;
         scopes.pop_back();
       }
-      have[v] = 1;
-      out.push_back(v);
-      scopes.back().push_back(v);
-      if (v.is(Op::Range)) scopes.push_back({});
+      out.push_back(done);
+      made[done] = u32(out.size());
+      scopes.back().push_back(done);
+      if (done.is(Op::Range)) scopes.push_back({});
     }
+    listed[root] = 1;
   }
   return out;
 }

@@ -256,11 +256,12 @@ class Writer {
     }
     bool gather = a.offset.dtype().lanes > 1, lanes_gated = gated && gate.dtype().lanes > 1;
     DType m{d.kind == Kind::Bool ? Kind::U8 : d.kind, d.lanes};
-    if (!gather && !lanes_gated) {
+    bool odd = d.lanes & (d.lanes - 1);  // clang reads and writes 4 elements for 3
+    if (!gather && !lanes_gated && !odd) {
       std::string x = from_memory(lang_.wide ? str("*(const ", unaligned(d), "*)(", p, " + ", o, ")") : str("vload", d.lanes, "(0, ", p, " + ", o, ")"), d);
       return define(u, gated ? str(value(gate), " ? ", x, " : ", alt) : x);
     }
-    if (lang_.wide && gated && d.kind != Kind::Bool) {
+    if (lang_.wide && gated && d.kind != Kind::Bool && !odd) {
       std::string g = lanes_gated ? value(gate) : str("((", type(DType(Kind::Bool, d.lanes)), ")(", value(gate), "))");
       if (!gather) return define(u, str("__builtin_masked_load(", g, ", ", p, " + ", o, ", ", alt, ")"));
       return define(u, str("__builtin_masked_gather(", g, ", ", o, ", ", p, ", ", alt, ")"));
@@ -290,11 +291,12 @@ class Writer {
       v = lang_.wide ? convert(v, {Kind::U8, d.lanes}) : str("convert_uchar", d.lanes, "(", v, " & (", type(d), ")(1))");
       d.kind = Kind::U8;
     }
-    if (!scatter && !lanes_gated) {
+    bool odd = d.lanes & (d.lanes - 1);
+    if (!scatter && !lanes_gated && !odd) {
       if (lang_.wide) return line(str(when, "*(", unaligned(d), "*)(", p, " + ", o, ") = ", v, ";"));
       return line(str(when, "vstore", d.lanes, "(", v, ", 0, ", p, " + ", o, ");"));
     }
-    if (lang_.wide && lanes_gated && !scatter) return line(str("__builtin_masked_store(", value(gate), ", ", v, ", ", p, " + ", o, ");"));
+    if (lang_.wide && lanes_gated && !scatter && !odd) return line(str("__builtin_masked_store(", value(gate), ", ", v, ", ", p, " + ", o, ");"));
     std::string whole = str("v", count_++);
     line(str(type(d), " ", whole, " = ", v, ";"));
     for (i64 i = 0; i < d.lanes; i++)
