@@ -45,6 +45,8 @@ Tensor conv_transpose(OnnxNode& n) {
   Ints pads = n.attr("pads", Ints(2 * axes, 0)), wanted = n.attr("output_shape", Ints{});
   n.require(i64(strides.size()) == axes && i64(dilations.size()) == axes && i64(extra.size()) == axes && i64(pads.size()) == 2 * axes,
             "strides, dilations, output_padding and pads must be given for ", axes, " axes");
+  for (i64 i = 0; i < axes; i++)
+    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && x.size(i + 2) > 0, "kernel, stride, dilation and spatial axes must be positive");
   if (i64(wanted.size()) == axes + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   n.require(wanted.empty() || i64(wanted.size()) == axes, "output_shape must have ", axes, " dims");
   n.require(groups > 0 && x.size(1) == w.size(0) && x.size(1) % groups == 0, "weight ", shape_text(w.shape()), " with group=", groups, " over input ",
@@ -159,6 +161,8 @@ Tensor col2im(OnnxNode& n) {
   n.require(i64(block.size()) == axes && x.rank() == 3, "input must be (N, C, L), image_shape and block_shape of one length");
   Ints dilations = n.attr("dilations", Ints(axes, 1)), pads = n.attr("pads", Ints(2 * axes, 0)), strides = n.attr("strides", Ints(axes, 1));
   n.require(i64(dilations.size()) == axes && i64(pads.size()) == 2 * axes && i64(strides.size()) == axes, "attributes must be given for ", axes, " axes");
+  for (i64 i = 0; i < axes; i++)
+    n.require(image[i] > 0 && block[i] > 0 && strides[i] > 0 && dilations[i] > 0, "image, block, stride and dilation must be positive");
   i64 blocks = 1, places = 1;
   Ints count(axes);
   for (i64 i = 0; i < axes; i++) {

@@ -19,7 +19,7 @@ Tensor row(DType d, const std::vector<f64>& v) { return Tensor::of(d, Ints{i64(v
 Tensor as_float(const Tensor& x) { return x.dtype().kind == Kind::F64 ? x : x.cast(Kind::F32); }
 // Rows of features; a vector is one row.
 Tensor as_rows(OnnxNode& n, const Tensor& x) {
-  n.require(x.rank() == 1 || x.rank() == 2, "input ", shape_text(x.shape()), " must be (rows, features)");
+  n.require((x.rank() == 1 || x.rank() == 2) && x.size(-1) > 0, "input ", shape_text(x.shape()), " must be (rows, features)");
   return x.rank() == 1 ? x.unsqueeze(0) : x;
 }
 

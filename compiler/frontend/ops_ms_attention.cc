@@ -149,6 +149,7 @@ Tensors group_query_attention(OnnxNode& n) {
   i64 heads = n.attr_int("num_heads"), kv = n.attr_int("kv_num_heads");
   for (const char* a : {"k_quant_type", "v_quant_type"}) n.require(n.attr(a, "NONE") == "NONE", a, ": a quantized cache is not supported");
   n.require(!n.attr("sliding_window_cache", 0) && !n.attr("qk_output", 0) && !n.has(16), "sliding_window_cache, qk_output and query_seqlens are not supported");
+  n.require(heads > 0 && kv > 0, "num_heads and kv_num_heads must be positive");
   Heads h;
   if (n.has(1)) {
     h = {split_heads(n[0], heads), split_heads(n[1], kv), split_heads(n[2], kv)};

@@ -103,6 +103,7 @@ Tensor matmul_nbits(OnnxNode& n) {
   i64 k = n.attr_int("K"), rows = n.attr_int("N"), bits = n.attr("bits", 4), block = n.attr_int("block_size");
   n.require(!n.has(4), "g_idx (columns in another order) is not supported");
   n.require(n.attr("weight_prepacked", 0) == 0, "weight_prepacked is not supported");
+  n.require(k > 0 && rows > 0 && block > 0, "K, N and block_size must be positive");
   i64 blocks = (k + block - 1) / block;
   Tensor q = unpack(n, n[1], bits).reshape(Ints{rows, blocks, block});
   DType d = a.widen().dtype();

@@ -51,11 +51,11 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
     }
     i64 in = x.size(i + 2), hi = in + (include_pad ? p.given[axes + i] : 0), out = (in + begin + end - (k - 1) * dil - 1) / stride + 1;
     std::vector<f64> c(std::max<i64>(0, out));
-    for (i64 o = 0; o < out; o++)
-      for (i64 t = 0; t < k; t++) {
-        i64 at = o * stride - begin + t * dil;
-        c[o] += at >= lo && at < hi;
-      }
+    for (i64 o = 0; o < out; o++) {   // taps t with lo <= start + t*dil < hi
+      i64 start = o * stride - begin;
+      auto up = [&](i64 from) { return from <= 0 ? 0 : std::min(k, (from + dil - 1) / dil); };
+      c[o] = f64(up(hi - start) - up(lo - start));
+    }
     Ints s(axes + 2, 1);
     s[i + 2] = out;
     Tensor axis = Tensor::of(d, s, c);
