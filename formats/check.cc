@@ -8,6 +8,7 @@
 #include "formats/checksum.h"
 #include "formats/dtype.h"
 #include "formats/expr.h"
+#include "formats/verify.h"
 
 namespace tgf {
 namespace {
@@ -350,8 +351,7 @@ Verdict check_bundle(const void* bytes, uint64_t size, const fb::Bundle** out, c
   if (h.meta_offset != sizeof h || h.meta_bytes > size - sizeof h || h.meta_bytes > UINT32_MAX / 2) return say(Verdict::Bad, "the header is damaged");
   const uint8_t* meta = static_cast<const uint8_t*>(bytes) + h.meta_offset;
   if (checksum(meta, size_t(h.meta_bytes)) != h.meta_digest) return say(Verdict::Bad, "the description is damaged (digest)");
-  flatbuffers::Verifier verifier(meta, size_t(h.meta_bytes), kMaxDepth, kMaxTables);
-  if (h.meta_bytes < 16 || !fb::VerifyBundleBuffer(verifier)) return say(Verdict::Bad, "the description is malformed");
+  if (!verify_flatbuffer(meta, size_t(h.meta_bytes))) return say(Verdict::Bad, "the description is malformed");
   const fb::Bundle* b = fb::GetBundle(meta);
   if (b->min_runtime() > kRuntimeVersion || (b->features() & ~kKnownFeatures)) {
     snprintf(error, error_bytes, "needs a runtime of version %u or later (features %llx), this is %u", b->min_runtime(),

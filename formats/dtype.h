@@ -47,9 +47,9 @@ enum class Dtype : uint8_t {
 };
 constexpr uint32_t kDtypes = uint32_t(Dtype::Count);
 
-struct DtypeRow {
-  const char* text;
-  const char* npy;
+struct DtypeRow {  // arrays, not pointers: nothing to relocate
+  char text[11];
+  char npy[4];
   uint8_t bits;
   Class cls;
   uint8_t onnx;

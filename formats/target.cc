@@ -161,8 +161,8 @@ bool Parser::names(const Target& t) {
   bool known = !t.renderer[0];
   for (const DeviceRow& d : kDevices)
     if (!device || device == &d)
-      for (const char* r : d.renderers)
-        if (r) best = nearest(t.renderer, best, r), known |= !strcmp(r, t.renderer);
+      for (const auto& r : d.renderers)
+        if (*r) best = nearest(t.renderer, best, r), known |= !strcmp(r, t.renderer);
   if (!known) {
     snprintf(error, error_bytes, "DEV=%.*s: %s has no renderer '%s', did you mean: '%s'?", shown(), whole.at, owner, t.renderer, best);
     return false;
@@ -171,8 +171,8 @@ bool Parser::names(const Target& t) {
   best = "RPC";
   for (const DeviceRow& d : kDevices)
     if (!device || device == &d)
-      for (const char* i : d.interfaces)
-        if (i) best = nearest(t.iface, best, i), known |= !strcmp(i, t.iface);
+      for (const auto& i : d.interfaces)
+        if (*i) best = nearest(t.iface, best, i), known |= !strcmp(i, t.iface);
   if (!known) snprintf(error, error_bytes, "DEV=%.*s: %s has no interface '%s', did you mean: '%s'?", shown(), whole.at, owner, t.iface, best);
   return known;
 }

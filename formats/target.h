@@ -26,9 +26,9 @@ size_t print_target(const Target& t, char* out, size_t bytes);
 
 // What the grammar knows, in the order in which an empty DEV tries devices; a renderer that comes first is the default one.
 struct DeviceRow {
-  const char* device;
-  const char* renderers[4];   // nullptr ends the list
-  const char* interfaces[4];  // beside RPC, which every device has; nullptr ends the list
+  char device[8];
+  char renderers[4][8];   // "" ends the list
+  char interfaces[4][8];  // beside RPC, which every device has; "" ends the list
 };
 extern const DeviceRow kDevices[];
 extern const uint32_t kDeviceCount;

@@ -29,7 +29,7 @@ struct Words {
 #if defined(__x86_64__)
 enum Needs : uint8_t { kNone, kYmm, kZmm, kAmx };  // state that the system must save
 // clang-format off
-struct Row { uint32_t leaf, sub; uint8_t reg, bit; Needs needs; const char* name; };
+struct Row { uint32_t leaf; uint8_t sub, reg, bit; Needs needs; char name[16]; };
 constexpr Row kRows[] = {  // reg: 0 eax, 1 ebx, 2 ecx, 3 edx
   {1, 0, 3, 25, kNone, "sse"},            {1, 0, 3, 26, kNone, "sse2"},          {1, 0, 2, 0, kNone, "sse3"},
   {1, 0, 2, 1, kNone, "pclmul"},          {1, 0, 2, 9, kNone, "ssse3"},          {1, 0, 2, 12, kYmm, "fma"},
@@ -72,7 +72,7 @@ void find(Words& out) {
 #if defined(__linux__)
 struct Row {
   uint8_t word, bit;  // AT_HWCAP or AT_HWCAP2; bits of asm/hwcap.h
-  const char* name;
+  char name[14];
 };
 constexpr Row kRows[] = {{0, 1, "neon"},   {0, 0, "fp-armv8"}, {0, 8, "lse"},   {0, 10, "fullfp16"}, {0, 12, "rdm"},   {0, 20, "dotprod"},
                          {0, 22, "sve"},   {0, 3, "aes"},      {1, 1, "sve2"},  {1, 13, "i8mm"},     {1, 14, "bf16"},  {0, 23, "fp16fml"}};

@@ -36,7 +36,8 @@ void print() {
   for (tg::u32 i = 0; i < tgf::kDeviceCount; ++i) {
     const tgf::DeviceRow& d = tgf::kDevices[i];
     std::string renderers;
-    for (const char* const* r = d.renderers; r < d.renderers + 4 && *r; ++r) renderers += str(r == d.renderers ? "" : ",", *r);
+    for (const auto& r : d.renderers)
+      if (*r) renderers += str(renderers.empty() ? "" : ",", r);
     std::string state = "no; no; no: not built yet in this version";
     if (std::string_view(d.device) == "CPU")
       state = str(cpu_compile(), "; yes (", tg::settings::NUM_CPU_THREADS(), " threads); yes");
