@@ -9,9 +9,7 @@ Tensor split_heads(const Tensor& x, i64 heads) {
   if (x.rank() != 3 || heads < 1 || x.size(2) % heads) fail("input ", shape_text(x.shape()), " for ", heads, " heads");
   return x.reshape(Shape{x.dim(0), x.dim(1), idx(heads), idx(x.size(2) / heads)}).permute(Ints{0, 2, 1, 3});
 }
-Tensor join_heads(const Tensor& x) {
-  return x.permute(Ints{0, 2, 1, 3}).flatten(2, 3);
-}
+Tensor join_heads(const Tensor& x) { return x.permute(Ints{0, 2, 1, 3}).flatten(2, 3); }
 
 namespace {
 // Keys and values once for all query heads that share them: (B, Hkv, 1, S, D) against (B, Hkv, H/Hkv, S, D).
@@ -25,7 +23,8 @@ Tensor grouped_matmul(const Tensor& a, const Tensor& b, i64 groups) {
 
 Attended attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& a) {
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) fail("q, k and v must be (batch, heads, sequence, size)");
-  if (k.size(1) < 1 || q.size(1) % k.size(1) || v.dim(1) != k.dim(1)) fail(q.size(1), " query heads for ", k.size(1), " key and ", v.size(1), " value heads");
+  if (k.size(1) < 1 || q.size(1) % k.size(1) || v.dim(1) != k.dim(1))
+    fail(q.size(1), " query heads for ", k.size(1), " key and ", v.size(1), " value heads");
   i64 groups = q.size(1) / k.size(1);
   f64 scale = a.scale != 0 ? a.scale : 1 / std::sqrt(f64(q.size(3)));
   Attended r;
@@ -34,8 +33,10 @@ Attended attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
   r.scores = grouped_matmul(q.cast(d), k.cast(d).transpose(), groups) * scale;
   r.capped = a.softcap > 0 ? (r.scores / a.softcap).tanh() * a.softcap : r.scores;
   Tensor s = r.capped;
-  if (a.mask && a.mask.dtype().kind == Kind::Bool) s = where(a.mask, s, s.like(never));
-  else if (a.mask) s = s + a.mask.cast(d);
+  if (a.mask && a.mask.dtype().kind == Kind::Bool)
+    s = where(a.mask, s, s.like(never));
+  else if (a.mask)
+    s = s + a.mask.cast(d);
   if (a.causal || a.keys) {
     Tensor i = Tensor::arange(s.dim(2)).reshape(Shape{s.dim(2), idx(1)}), j = Tensor::arange(s.dim(3));
     Tensor sees;

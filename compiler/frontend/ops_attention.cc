@@ -28,7 +28,7 @@ Tensors attention_op(OnnxNode& n) {
   if (n.has(3)) {
     a.mask = n[3];
     bool whole = a.mask.dim(-1) == k.dim(2) || a.mask.dim(-1).is_const(1);
-    i64 missing = whole ? 0 : k.size(2) - a.mask.size(-1);   // keys beyond the mask are not seen
+    i64 missing = whole ? 0 : k.size(2) - a.mask.size(-1);  // keys beyond the mask are not seen
     n.require(missing >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
     if (missing > 0) {
       Ints zero(a.mask.rank()), end(a.mask.rank());
@@ -53,7 +53,8 @@ Tensor flex_attention(OnnxNode& n) {
     return [&n, name](const Tensor& x) {
       Tensor in[] = {x};
       Tensors out = n.subgraph(n.attr_graph(name), in);
-      n.require(out.size() == 1 && out[0].dtype() == x.dtype() && same_shape(out[0].shape(), x.shape()), name, " must keep dtype and shape");
+      n.require(out.size() == 1 && out[0].dtype() == x.dtype() && same_shape(out[0].shape(), x.shape()), name,
+                " must keep dtype and shape");
       return out[0];
     };
   };
@@ -83,20 +84,21 @@ Tensors linear_attention(OnnxNode& n) {
   bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
   n.require(gated || delta || rule == "linear", "update_rule \"", rule, "\" is unknown");
   n.require(kv > 0 && heads % kv == 0, "q_num_heads ", heads, " is no multiple of kv_num_heads ", kv);
-  n.require(gated == n.has(4) && delta == n.has(5), "update_rule ", rule, gated ? " needs" : " takes no", " decay and ", delta ? "needs" : "takes no", " beta");
+  n.require(gated == n.has(4) && delta == n.has(5), "update_rule ", rule, gated ? " needs" : " takes no", " decay and ",
+            delta ? "needs" : "takes no", " beta");
   DType d = n[0].widen().dtype();
   Tensor q = split_heads(n[0], heads).cast(d), k = split_heads(n[1], kv).cast(d), v = split_heads(n[2], kv).cast(d);
   i64 steps = q.size(2), dk = k.size(3), dv = v.size(3);
   n.require(steps <= kMostSteps, "a sequence of ", steps, " steps is not supported (at most ", kMostSteps, ")");
-  Tensor decay = gated ? split_heads(n[4], kv).cast(d).exp() : Tensor();   // (B, H, T, 1 or Dk)
-  Tensor beta;                                                             // (B, H or 1, T, 1)
+  Tensor decay = gated ? split_heads(n[4], kv).cast(d).exp() : Tensor();  // (B, H, T, 1 or Dk)
+  Tensor beta;                                                            // (B, H or 1, T, 1)
   if (delta) beta = split_heads(n[5], n[5].size(2)).cast(d);
   Tensor state = n.has(3) ? n[3].cast(d) : Tensor::full(Shape{q.dim(0), idx(kv), idx(dk), idx(dv)}, d, 0);
   f64 scale = n.attr("scale", 0.0f);
   if (scale == 0) scale = 1 / std::sqrt(f64(dk));
   std::vector<Tensor> out;
   for (i64 t = 0; t < steps; t++) {
-    Tensor kt = k.shrink(2, t, 1), vt = v.shrink(2, t, 1);                 // (B, H, 1, D)
+    Tensor kt = k.shrink(2, t, 1), vt = v.shrink(2, t, 1);  // (B, H, 1, D)
     if (gated) state = state * decay.shrink(2, t, 1).transpose();
     if (delta) vt = beta.shrink(2, t, 1) * (vt - kt.matmul(state));
     state = (state + kt.transpose() * vt).contiguous();

@@ -25,7 +25,8 @@ Tensor add_bias(OnnxNode& n, const Tensor& y, const Tensor& bias) {
 }  // namespace
 
 Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()), " must have one rank of 3 or more");
+  n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()),
+            " must have one rank of 3 or more");
   ConvArgs a = spatial_args(n, x, kernel_dims(w)).conv;
   a.groups = n.attr("group", 1);
   return x.conv(w, bias, a);
@@ -37,20 +38,24 @@ namespace {
 // ceil(k/s) flipped taps and s results a place, which are then interleaved. No inserted zero is multiplied.
 Tensor conv_transpose(OnnxNode& n) {
   Tensor x = n[0], w = n[1];
-  n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()), " must have one rank of 3 or more");
+  n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()),
+            " must have one rank of 3 or more");
   i64 axes = x.rank() - 2, groups = n.attr("group", 1);
   Ints k = kernel_dims(w);
-  if (n.has_attr("kernel_shape")) n.require(n.attr_ints("kernel_shape") == k, "kernel_shape contradicts the weight ", shape_text(w.shape()));
-  Ints strides = n.attr("strides", Ints(axes, 1)), dilations = n.attr("dilations", Ints(axes, 1)), extra = n.attr("output_padding", Ints(axes, 0));
+  if (n.has_attr("kernel_shape"))
+    n.require(n.attr_ints("kernel_shape") == k, "kernel_shape contradicts the weight ", shape_text(w.shape()));
+  Ints strides = n.attr("strides", Ints(axes, 1)), dilations = n.attr("dilations", Ints(axes, 1)),
+       extra = n.attr("output_padding", Ints(axes, 0));
   Ints pads = n.attr("pads", Ints(2 * axes, 0)), wanted = n.attr("output_shape", Ints{});
   n.require(i64(strides.size()) == axes && i64(dilations.size()) == axes && i64(extra.size()) == axes && i64(pads.size()) == 2 * axes,
             "strides, dilations, output_padding and pads must be given for ", axes, " axes");
   for (i64 i = 0; i < axes; i++)
-    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && x.size(i + 2) > 0, "kernel, stride, dilation and spatial axes must be positive");
+    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && x.size(i + 2) > 0,
+              "kernel, stride, dilation and spatial axes must be positive");
   if (i64(wanted.size()) == axes + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   n.require(wanted.empty() || i64(wanted.size()) == axes, "output_shape must have ", axes, " dims");
-  n.require(groups > 0 && x.size(1) == w.size(0) && x.size(1) % groups == 0, "weight ", shape_text(w.shape()), " with group=", groups, " over input ",
-            shape_text(x.shape()));
+  n.require(groups > 0 && x.size(1) == w.size(0) && x.size(1) % groups == 0, "weight ", shape_text(w.shape()), " with group=", groups,
+            " over input ", shape_text(x.shape()));
   std::string mode = n.attr("auto_pad", "NOTSET");
   bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   if (mode == "VALID") pads.assign(2 * axes, 0);
@@ -160,7 +165,8 @@ Tensor col2im(OnnxNode& n) {
   i64 axes = i64(image.size());
   n.require(i64(block.size()) == axes && x.rank() == 3, "input must be (N, C, L), image_shape and block_shape of one length");
   Ints dilations = n.attr("dilations", Ints(axes, 1)), pads = n.attr("pads", Ints(2 * axes, 0)), strides = n.attr("strides", Ints(axes, 1));
-  n.require(i64(dilations.size()) == axes && i64(pads.size()) == 2 * axes && i64(strides.size()) == axes, "attributes must be given for ", axes, " axes");
+  n.require(i64(dilations.size()) == axes && i64(pads.size()) == 2 * axes && i64(strides.size()) == axes, "attributes must be given for ",
+            axes, " axes");
   for (i64 i = 0; i < axes; i++)
     n.require(image[i] > 0 && block[i] > 0 && strides[i] > 0 && dilations[i] > 0, "image, block, stride and dilation must be positive");
   i64 blocks = 1, places = 1;
@@ -170,8 +176,8 @@ Tensor col2im(OnnxNode& n) {
     count[i] = (image[i] + pads[i] + pads[axes + i] - dilations[i] * (block[i] - 1) - 1) / strides[i] + 1;
     places *= count[i];
   }
-  n.require(blocks > 0 && x.size(1) % blocks == 0 && x.size(2) == places, "input ", shape_text(x.shape()), " does not hold blocks of ", join(block),
-            " at ", places, " places");
+  n.require(blocks > 0 && x.size(1) % blocks == 0 && x.size(2) == places, "input ", shape_text(x.shape()), " does not hold blocks of ",
+            join(block), " at ", places, " places");
   Shape s{x.dim(0), idx(x.size(1) / blocks)};
   for (i64 b : block) s.push_back(idx(b));
   for (i64 c : count) s.push_back(idx(c));
@@ -195,8 +201,8 @@ Tensor deform_conv(OnnxNode& n) {
   n.require(x.rank() == 4 && w.rank() == 4 && offset.rank() == 4, "only two spatial axes are built");
   SpatialArgs sp = spatial_args(n, x, kernel_dims(w));
   i64 groups = n.attr("group", 1), og = n.attr("offset_group", 1), c = x.size(1), m = w.size(0), kh = sp.k[0], kw = sp.k[1];
-  n.require(groups > 0 && og > 0 && c % og == 0 && m % groups == 0 && w.size(1) * groups == c, "weight ", shape_text(w.shape()), " with group=", groups,
-            ", offset_group=", og, " over input ", shape_text(x.shape()));
+  n.require(groups > 0 && og > 0 && c % og == 0 && m % groups == 0 && w.size(1) * groups == c, "weight ", shape_text(w.shape()),
+            " with group=", groups, ", offset_group=", og, " over input ", shape_text(x.shape()));
   i64 oh = offset.size(2), ow = offset.size(3);
   n.require(offset.size(1) == og * kh * kw * 2, "offset has ", offset.size(1), " channels, expected ", og * kh * kw * 2);
   UOp batch = x.dim(0);
@@ -213,7 +219,8 @@ Tensor deform_conv(OnnxNode& n) {
   Tensor y = coordinate(0, 2, 4, kh, oh), xx = coordinate(1, 3, 5, kw, ow);
   // Channels last while sampling: (N, OG, H, W, C/OG) at (n, g, y, x).
   Tensor img = x.widen().reshape(Shape{batch, idx(og), idx(c / og), x.dim(2), x.dim(3)}).permute(Ints{0, 1, 3, 4, 2});
-  Tensor lead[] = {Tensor::arange(batch).reshape(Shape{batch, idx(1), idx(1), idx(1), idx(1), idx(1)}), Tensor::arange(og).reshape(Ints{og, 1, 1, 1, 1})};
+  Tensor lead[] = {Tensor::arange(batch).reshape(Shape{batch, idx(1), idx(1), idx(1), idx(1), idx(1)}),
+                   Tensor::arange(og).reshape(Ints{og, 1, 1, 1, 1})};
   Tensor coords[] = {y, xx};
   Tensor v = sample(img, lead, coords);  // (N, OG, kh, kw, oh, ow, C/OG)
   if (n.has(4)) v = v * n[4].widen().cast(d).reshape(Shape{batch, idx(og), idx(kh), idx(kw), idx(oh), idx(ow), idx(1)});
@@ -223,7 +230,8 @@ Tensor deform_conv(OnnxNode& n) {
   return add_bias(n, r, n.opt(3)).cast(x.dtype());
 }
 
-// input (B, C, L), weight (C, 1, k), bias (C), past (B, C, k-1): a depthwise convolution over past and input; gives (output, last k-1 columns).
+// input (B, C, L), weight (C, 1, k), bias (C), past (B, C, k-1): a depthwise convolution over past and input; gives (output, last k-1
+// columns).
 Tensors causal_conv(OnnxNode& n) {
   Tensor x = n[0], w = n[1];
   n.require(x.rank() == 3 && w.rank() == 3 && w.size(1) == 1, "input must be (B, C, L), weight (C, 1, k)");
@@ -235,8 +243,10 @@ Tensors causal_conv(OnnxNode& n) {
   a.groups = x.size(1);
   Tensor y = all.conv(w, n.opt(2), a);
   std::string act = n.attr("activation", "none");
-  if (act == "silu" || act == "swish") y = y.widen().silu().cast(y.dtype());
-  else n.require(act == "none", "activation \"", act, "\" is unknown");
+  if (act == "silu" || act == "swish")
+    y = y.widen().silu().cast(y.dtype());
+  else
+    n.require(act == "none", "activation \"", act, "\" is unknown");
   return {y, all.shrink(2, all.size(2) - (k - 1), k - 1)};
 }
 

@@ -6,7 +6,8 @@ namespace {
 
 // log_p (N, C, *d), labels (N, *d), weights (C) or absent: -log_p at the label, weighted; a label equal to ignore_index counts as nothing.
 Tensor likelihood_loss(OnnxNode& n, const Tensor& log_p, const Tensor& labels, const Tensor& weights) {
-  n.require(log_p.rank() >= 2 && labels.rank() == log_p.rank() - 1, "input ", shape_text(log_p.shape()), " and target ", shape_text(labels.shape()));
+  n.require(log_p.rank() >= 2 && labels.rank() == log_p.rank() - 1, "input ", shape_text(log_p.shape()), " and target ",
+            shape_text(labels.shape()));
   Tensor label = labels.cast(Kind::I64), kept;
   if (n.has_attr("ignore_index")) {
     i64 ignored = n.attr_int("ignore_index");
@@ -29,9 +30,7 @@ Tensor likelihood_loss(OnnxNode& n, const Tensor& log_p, const Tensor& labels, c
   return weight ? loss.sum(all) / weight.sum(all) : loss.mean(all);
 }
 
-Tensor nll_loss(OnnxNode& n) {
-  return likelihood_loss(n, n[0].widen(), n[1], n.opt(2)).cast(n[0].dtype());
-}
+Tensor nll_loss(OnnxNode& n) { return likelihood_loss(n, n[0].widen(), n[1], n.opt(2)).cast(n[0].dtype()); }
 
 Tensors cross_entropy_loss(OnnxNode& n) {
   Tensor log_p = n[0].widen().log_softmax(1);

@@ -1,5 +1,5 @@
-// ai.onnx.ml: scalers, encoders of numbers, linear models, support vector machines, tree ensembles. Strings are refused. Where the specification
-// is silent (scores of binary classifiers), onnxruntime's meaning. https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
+// ai.onnx.ml: scalers, encoders of numbers, linear models, support vector machines, tree ensembles. Strings are refused. Where the
+// specification is silent (scores of binary classifiers), onnxruntime's meaning. https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,7 +45,8 @@ Tensor imputer(OnnxNode& n) {
     values = Tensor::of_ints(x.dtype(), Ints{i64(n.attr("imputed_value_int64s", Ints{}).size())}, n.attr("imputed_value_int64s", Ints{}));
     hit = x.eq(Tensor::integer(x.dtype(), n.attr("replaced_value_int64", 0)));
   }
-  n.require(values.dim(0).is_const(1) || values.dim(0) == x.dim(1), "imputed values ", shape_text(values.shape()), " for input ", shape_text(x.shape()));
+  n.require(values.dim(0).is_const(1) || values.dim(0) == x.dim(1), "imputed values ", shape_text(values.shape()), " for input ",
+            shape_text(x.shape()));
   return where(hit, values, x);
 }
 
@@ -73,9 +74,9 @@ Tensor label_encoder(OnnxNode& n) {
   Tensor keys = list("keys_tensor", "keys_floats", "keys_int64s"), values = list("values_tensor", "values_floats", "values_int64s");
   n.require(keys.dim(0) == values.dim(0), "keys ", shape_text(keys.shape()), " and values ", shape_text(values.shape()));
   n.require(keys.dtype() == x.dtype(), "keys are ", name(keys.dtype()), ", the input is ", name(x.dtype()));
-  Tensor other = n.has_attr("default_tensor")        ? n.attr_tensor("default_tensor").reshape(Shape{})
+  Tensor other = n.has_attr("default_tensor")       ? n.attr_tensor("default_tensor").reshape(Shape{})
                  : values.dtype().kind == Kind::I64 ? Tensor::integer(Kind::I64, n.attr("default_int64", -1))
-                                                     : Tensor::scalar(Kind::F32, n.attr("default_float", -0.0f)).cast(values.dtype());
+                                                    : Tensor::scalar(Kind::F32, n.attr("default_float", -0.0f)).cast(values.dtype());
   i64 count = keys.size(0);
   if (count == 0) return other.expand(x.shape());
   Tensor v = x.unsqueeze(-1), hit = v.eq(keys);
@@ -97,10 +98,14 @@ Tensor normalizer(OnnxNode& n) {
   std::string norm = n.attr("norm", "MAX");
   Ints last{x.rank() - 1};
   Tensor d;
-  if (norm == "MAX") d = x.abs().max(last, true);
-  else if (norm == "L1") d = x.abs().sum(last, true);
-  else if (norm == "L2") d = x.square().sum(last, true).sqrt();
-  else n.fail("norm \"", norm, "\"; known: MAX, L1, L2");
+  if (norm == "MAX")
+    d = x.abs().max(last, true);
+  else if (norm == "L1")
+    d = x.abs().sum(last, true);
+  else if (norm == "L2")
+    d = x.square().sum(last, true).sqrt();
+  else
+    n.fail("norm \"", norm, "\"; known: MAX, L1, L2");
   return (x / d.max(d.like(1e-30))).cast(Kind::F32);
 }
 
@@ -135,8 +140,8 @@ Tensor post_transform(OnnxNode& n, const Tensor& s) {
   return where(total.eq(total.like(0)), total.like(0.5), e / total);
 }
 
-// The two scores of a binary classifier that has one, s (N, 1): onnxruntime applies LOGISTIC and no other transform to them. complement: without
-// LOGISTIC they add up to 1, else to 0.
+// The two scores of a binary classifier that has one, s (N, 1): onnxruntime applies LOGISTIC and no other transform to them. complement:
+// without LOGISTIC they add up to 1, else to 0.
 Tensor binary_scores(OnnxNode& n, const Tensor& s, bool complement) {
   std::string t = n.attr("post_transform", "NONE");
   n.require(t != "PROBIT", "post_transform PROBIT of a binary classifier is not supported");
@@ -188,7 +193,7 @@ Tensor kernel(OnnxNode& n, const Tensor& x, const Tensor& v, const std::string& 
   dot = dot * p[0] + p[1];
   if (type == "SIGMOID") return dot.tanh();
   n.require(type == "POLY", "kernel_type \"", type, "\"; known: LINEAR, POLY, RBF, SIGMOID");
-  Tensor y = dot;   // the degree is a small whole number
+  Tensor y = dot;  // the degree is a small whole number
   n.require(p[2] >= 1 && p[2] <= 64 && p[2] == std::floor(p[2]), "a polynomial kernel of degree ", p[2]);
   for (i64 i = 1; i < i64(p[2]); i++) y = y * dot;
   return y;
@@ -196,10 +201,11 @@ Tensor kernel(OnnxNode& n, const Tensor& x, const Tensor& v, const std::string& 
 
 Tensor svm_regressor(OnnxNode& n) {
   Tensor x = as_float(as_rows(n, n[0]));
-  std::vector<f64> w = doubles(n.attr_floats("coefficients")), sv = doubles(n.attr_floats("support_vectors")), rho = doubles(n.attr_floats("rho"));
+  std::vector<f64> w = doubles(n.attr_floats("coefficients")), sv = doubles(n.attr_floats("support_vectors")),
+                   rho = doubles(n.attr_floats("rho"));
   i64 count = n.attr("n_supports", 0), features = x.size(1);
-  n.require(!rho.empty() && i64(w.size()) == (count ? count : features) && i64(sv.size()) == count * features, "coefficients, support_vectors and rho do not fit ",
-            count, " vectors of ", features, " features");
+  n.require(!rho.empty() && i64(w.size()) == (count ? count : features) && i64(sv.size()) == count * features,
+            "coefficients, support_vectors and rho do not fit ", count, " vectors of ", features, " features");
   Tensor k = count ? kernel(n, x, Tensor::of(x.dtype(), Ints{count, features}, sv), n.attr("kernel_type", "LINEAR")) : x;
   Tensor y = (k * row(x.dtype(), w)).sum(Ints{1}, true) + rho[0];
   if (n.attr("one_class", 0)) y = where(y.gt(y.like(0)), y.like(1), y.like(-1));
@@ -209,17 +215,19 @@ Tensor svm_regressor(OnnxNode& n) {
 Tensors svm_classifier(OnnxNode& n) {
   Tensor x = as_float(as_rows(n, n[0]));
   Ints labels = class_labels(n, "classlabels_ints"), per_class = n.attr("vectors_per_class", Ints{});
-  std::vector<f64> w = doubles(n.attr_floats("coefficients")), sv = doubles(n.attr_floats("support_vectors")), rho = doubles(n.attr_floats("rho"));
-  n.require(!n.has_attr("prob_a") || n.attr_floats("prob_a").empty(), "probabilities of a support vector machine (prob_a) are not supported");
+  std::vector<f64> w = doubles(n.attr_floats("coefficients")), sv = doubles(n.attr_floats("support_vectors")),
+                   rho = doubles(n.attr_floats("rho"));
+  n.require(!n.has_attr("prob_a") || n.attr_floats("prob_a").empty(),
+            "probabilities of a support vector machine (prob_a) are not supported");
   n.require(!labels.empty() && !rho.empty() && !w.empty(), "labels, rho and coefficients must be given");
   i64 classes = i64(labels.size()), features = x.size(1), vectors = 0;
   for (i64 v : per_class) vectors += v;
   Tensor scores, best;
-  if (!vectors) {   // linear: a row of coefficients a class
+  if (!vectors) {  // linear: a row of coefficients a class
     n.require(i64(w.size()) == classes * features, w.size(), " coefficients for ", classes, " classes of ", features, " features");
     scores = x.matmul(Tensor::of(x.dtype(), Ints{classes, features}, w).transpose()) + rho[0];
     best = scores.argmax(1).first;
-  } else {          // one against one; the class with most votes, of equals the first
+  } else {  // one against one; the class with most votes, of equals the first
     n.require(i64(per_class.size()) == classes && i64(sv.size()) == vectors * features && i64(w.size()) == (classes - 1) * vectors &&
                   i64(rho.size()) == classes * (classes - 1) / 2,
               "support_vectors, coefficients and rho do not fit ", vectors, " vectors of ", classes, " classes");
@@ -238,7 +246,9 @@ Tensors svm_classifier(OnnxNode& n) {
         votes[j] = votes[j] ? votes[j] + lost : lost;
         pairs.push_back(s);
       }
-    if (classes == 1) pairs.push_back(Tensor::full(Shape{x.dim(0), idx(1)}, x.dtype(), rho[0])), votes[0] = Tensor::full(Shape{x.dim(0), idx(1)}, Kind::I32, 1);
+    if (classes == 1)
+      pairs.push_back(Tensor::full(Shape{x.dim(0), idx(1)}, x.dtype(), rho[0])),
+          votes[0] = Tensor::full(Shape{x.dim(0), idx(1)}, Kind::I32, 1);
     scores = Tensor::concat(pairs, 1);
     best = Tensor::concat(votes, 1).argmax(1).first;
   }
@@ -262,15 +272,18 @@ std::vector<f64> floats_or_tensor(OnnxNode& n, const std::string& attr) {
 // The form of TreeEnsembleClassifier and TreeEnsembleRegressor; `what` is "class" or "target".
 Trees read_trees(OnnxNode& n, const std::string& what, i64 targets) {
   Ints tree = n.attr_ints("nodes_treeids"), id = n.attr_ints("nodes_nodeids"), feature = n.attr_ints("nodes_featureids");
-  Ints yes = n.attr_ints("nodes_truenodeids"), no = n.attr_ints("nodes_falsenodeids"), missing = n.attr("nodes_missing_value_tracks_true", Ints{});
+  Ints yes = n.attr_ints("nodes_truenodeids"), no = n.attr_ints("nodes_falsenodeids"),
+       missing = n.attr("nodes_missing_value_tracks_true", Ints{});
   std::vector<std::string> mode = n.attr_strings("nodes_modes");
   std::vector<f64> value = floats_or_tensor(n, "nodes_values");
   size_t count = tree.size();
   for (size_t s : {id.size(), feature.size(), yes.size(), no.size(), mode.size(), value.size()})
     n.require(s == count, "the nodes_ attributes differ in length");
-  n.require(missing.empty() || missing.size() == count, "nodes_missing_value_tracks_true has ", missing.size(), " elements for ", count, " nodes");
+  n.require(missing.empty() || missing.size() == count, "nodes_missing_value_tracks_true has ", missing.size(), " elements for ", count,
+            " nodes");
   std::map<std::pair<i64, i64>, i64> index;
-  for (size_t i = 0; i < count; i++) n.require(index.insert({{tree[i], id[i]}, i64(i)}).second, "node ", id[i], " of tree ", tree[i], " is given twice");
+  for (size_t i = 0; i < count; i++)
+    n.require(index.insert({{tree[i], id[i]}, i64(i)}).second, "node ", id[i], " of tree ", tree[i], " is given twice");
   auto find = [&](i64 t, i64 node) {
     auto it = index.find({t, node});
     n.require(it != index.end(), "tree ", t, " has no node ", node);
@@ -280,7 +293,8 @@ Trees read_trees(OnnxNode& n, const std::string& what, i64 targets) {
   r.targets = targets;
   r.nodes.resize(count);
   std::set<i64> seen;
-  constexpr std::string_view kModes[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+  constexpr std::string_view kModes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
+                                         "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
   for (size_t i = 0; i < count; i++) {
     TreeNode& node = r.nodes[i];
     auto m = std::ranges::find(kModes, mode[i]);
@@ -289,11 +303,12 @@ Trees read_trees(OnnxNode& n, const std::string& what, i64 targets) {
     node.feature = feature[i], node.value = value[i];
     node.missing_is_true = !missing.empty() && missing[i];
     if (node.test != TreeNode::Leaf) node.yes = find(tree[i], yes[i]), node.no = find(tree[i], no[i]);
-    if (seen.insert(tree[i]).second) r.roots.push_back(i64(i));   // the first node of a tree is its root
+    if (seen.insert(tree[i]).second) r.roots.push_back(i64(i));  // the first node of a tree is its root
   }
   Ints ids = n.attr_ints(what + "_ids"), nodes = n.attr_ints(what + "_nodeids"), trees = n.attr_ints(what + "_treeids");
   std::vector<f64> weights = floats_or_tensor(n, what + "_weights");
-  n.require(ids.size() == nodes.size() && ids.size() == trees.size() && ids.size() == weights.size(), "the ", what, "_ attributes differ in length");
+  n.require(ids.size() == nodes.size() && ids.size() == trees.size() && ids.size() == weights.size(), "the ", what,
+            "_ attributes differ in length");
   for (size_t i = 0; i < ids.size(); i++) r.nodes[find(trees[i], nodes[i])].weights.push_back({ids[i], weights[i]});
   return r;
 }
@@ -336,12 +351,14 @@ Tensors tree_classifier(OnnxNode& n) {
     for (auto& w : node.weights) w.first = 0;
   bool positive = std::ranges::all_of(weights, [](f64 w) { return w >= 0; });
   std::vector<f64> base = floats_or_tensor(n, "base_values");
-  n.require(base.size() <= (only == 0 ? 1 : 0), base.size(), " base_values of a binary classifier with weights of class ", only, " are not supported");
+  n.require(base.size() <= (only == 0 ? 1 : 0), base.size(), " base_values of a binary classifier with weights of class ", only,
+            " are not supported");
   Tensor s = walk(n, t, x, TreeSum::Sum, x.dtype());
   if (!base.empty()) s = s + base[0];
   Tensor label = Tensor::ints(labels).take(0, s.gt(s.like(positive ? 0.5 : 0)).squeeze(1).cast(Kind::I64));
   // Weights of the second class alone leave the first one's score at 0.
-  Tensor scores = only == 0 ? binary_scores(n, s, positive) : post_transform(n, Tensor::concat({Tensor::full(s.shape(), s.dtype(), 0), s}, 1));
+  Tensor scores =
+      only == 0 ? binary_scores(n, s, positive) : post_transform(n, Tensor::concat({Tensor::full(s.shape(), s.dtype(), 0), s}, 1));
   return {label, scores.cast(Kind::F32)};
 }
 
@@ -378,10 +395,10 @@ Tensor tree_ensemble(OnnxNode& n) {
     if (node.test != TreeNode::Member) continue;
     n.require(members, "a node tests for members of a set, but membership_values is missing");
     while (at < members->elems() && !std::isnan(members->number(at))) node.members.push_back(members->number(at++));
-    at++;   // the NaN that ends the set
+    at++;  // the NaN that ends the set
   }
   for (i64 i = 0; i < leaves; i++) t.nodes[count + i].weights.push_back({leaf_target[i], weight->number(i)});
-  for (i64 r : roots) {   // a tree that is one leaf: both branches lead to it
+  for (i64 r : roots) {  // a tree that is one leaf: both branches lead to it
     n.require(r >= 0 && r < count, "tree_roots names node ", r, " of ", count);
     t.roots.push_back(yes_leaf[r] && no_leaf[r] && yes[r] == no[r] ? t.nodes[r].yes : r);
   }

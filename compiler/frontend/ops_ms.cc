@@ -142,8 +142,10 @@ Tensors skip_group_norm(OnnxNode& n) {
   bool last = n.attr("channels_last", 1);
   Tensor x = n[0].widen(), skip = n[3].widen();
   Tensor v = last ? channels_first(x) : x;
-  if (skip.rank() == 2) skip = skip.unsqueeze(Ints{2, 3});
-  else if (last) skip = channels_first(skip);
+  if (skip.rank() == 2)
+    skip = skip.unsqueeze(Ints{2, 3});
+  else if (last)
+    skip = channels_first(skip);
   v = v + skip;
   if (n.has(4)) v = v + per_channel(n[4].widen(), v.rank());
   Tensor y = group_norm(n, v, n[1], n[2]);
@@ -177,9 +179,16 @@ constexpr OnnxOp kMsOps[] = {
     {"FusedConv", 1, fused_conv},
     {"FusedGemm", 1, fused_gemm},
     {"FusedMatMul", 1, fused_matmul},
-    {"FusedMatMulActivation", 1, [](OnnxNode& n) { return activate(n, fused_matmul(n), {n.attr("activation_alpha", 0.01f), n.attr("activation_beta", 0.0f)}); }},
+    {"FusedMatMulActivation", 1,
+     [](OnnxNode& n) {
+       return activate(n, fused_matmul(n), {n.attr("activation_alpha", 0.01f), n.attr("activation_beta", 0.0f)});
+     }},
     {"Gelu", 1, [](OnnxNode& n) { return gelu(n[0]); }},
-    {"GemmFastGelu", 1, [](OnnxNode& n) { Tensor y = n[0].matmul(n[1]); return fast_gelu(n.has(2) ? y + n[2] : y); }},
+    {"GemmFastGelu", 1,
+     [](OnnxNode& n) {
+       Tensor y = n[0].matmul(n[1]);
+       return fast_gelu(n.has(2) ? y + n[2] : y);
+     }},
     {"GridSample", 1, [](OnnxNode& n) { return as_onnx(n, "GridSample", 16); }},
     {"GroupNorm", 1, group_norm_op},
     {"NhwcConv", 1, [](OnnxNode& n) { return channels_last(conv_of(n, channels_first(n[0]), n[1], n.opt(2))); }},

@@ -15,8 +15,8 @@ namespace {
 Tensor added_mask(OnnxNode& n, const Tensor& mask, UOp batch, UOp total, f64 filter) {
   auto added = [&](const Tensor& seen) { return where(seen, Tensor::scalar(Kind::F32, 0), Tensor::scalar(Kind::F32, filter)); };
   if (mask.rank() == 2 || mask.rank() == 3) {
-    n.require(mask.dim(-1) == total && mask.dim(0) == batch, "mask ", shape_text(mask.shape()), " for a batch of ", shape_text({batch}), " and ",
-              shape_text({total}), " keys");
+    n.require(mask.dim(-1) == total && mask.dim(0) == batch, "mask ", shape_text(mask.shape()), " for a batch of ", shape_text({batch}),
+              " and ", shape_text({total}), " keys");
     Tensor seen = mask.ne(mask.like(0));
     return added(mask.rank() == 2 ? seen.unsqueeze(Ints{1, 2}) : seen.unsqueeze(1));
   }
@@ -31,7 +31,7 @@ Tensor added_mask(OnnxNode& n, const Tensor& mask, UOp batch, UOp total, f64 fil
 }
 
 struct Heads {
-  Tensor q, k, v;   // (B, H, S, D)
+  Tensor q, k, v;  // (B, H, S, D)
 };
 
 // Attention over projected heads with an optional past (2, B, H, P, D); gives {output, present}.
@@ -55,7 +55,8 @@ Tensors attend(OnnxNode& n, Heads h, const Tensor& mask, const Tensor& past, con
 Heads split_projection(OnnxNode& n, const Tensor& x) {
   i64 heads = n.attr_int("num_heads"), whole = x.size(-1);
   Ints sizes = n.attr("qkv_hidden_sizes", Ints{whole / 3, whole / 3, whole / 3});
-  n.require(sizes.size() == 3 && sizes[0] + sizes[1] + sizes[2] == whole, "qkv_hidden_sizes (", join(sizes), ") for a projection to ", whole);
+  n.require(sizes.size() == 3 && sizes[0] + sizes[1] + sizes[2] == whole, "qkv_hidden_sizes (", join(sizes), ") for a projection to ",
+            whole);
   std::vector<Tensor> p = x.split(2, sizes);
   return {split_heads(p[0], heads), split_heads(p[1], heads), split_heads(p[2], heads)};
 }
@@ -84,9 +85,9 @@ Tensors multi_head_attention(OnnxNode& n) {
   i64 heads = n.attr_int("num_heads");
   n.require(!n.has(8) && !n.has(9), "a shared key and value buffer (past_sequence_length, cache_indirection) is not supported");
   Heads h;
-  auto from_packed = [&](const Tensor& x, i64 i) { return x.shrink(3, i, 1).squeeze(3).permute(Ints{0, 2, 1, 3}); };   // (B, S, H, parts, D)
+  auto from_packed = [&](const Tensor& x, i64 i) { return x.shrink(3, i, 1).squeeze(3).permute(Ints{0, 2, 1, 3}); };  // (B, S, H, parts, D)
   Tensor bias = n.opt(3), bq, bk, bv;
-  bool ready = n.has(1) && n[1].rank() == 4;   // key and value are heads already
+  bool ready = n.has(1) && n[1].rank() == 4;  // key and value are heads already
   if (q.rank() == 5) {
     n.require(q.size(3) == 3 && !n.has(1), "a packed query must be (batch, sequence, heads, 3, size), without key and value");
     h = {from_packed(q, 0), from_packed(q, 1), from_packed(q, 2)};
@@ -101,7 +102,7 @@ Tensors multi_head_attention(OnnxNode& n) {
       h.v = ready ? n[2] : split_heads(n[2], heads);
     }
   }
-  if (bias) {   // of the three projections, one after the other
+  if (bias) {  // of the three projections, one after the other
     i64 dq = h.q.size(3) * heads, dk = h.k.size(3) * heads, at = 0;
     auto add = [&](Tensor& x, i64 d) {
       x = x + bias.shrink(0, at, d).reshape(Ints{heads, 1, d / heads});
@@ -130,9 +131,10 @@ Tensor cache_rows(const Tensor& cache, const Tensor& positions) { return cache.t
 // New keys (B, H, S, D) written into a cache of `total` places from place past[b] on.
 Tensor append(const Tensor& cache, const Tensor& fresh, const Tensor& past, i64 total) {
   i64 steps = fresh.size(2);
-  Tensor j = Tensor::arange(total), at = j - past.reshape(Shape{past.dim(0), idx(1)});   // (B, total): the new key of each place
+  Tensor j = Tensor::arange(total), at = j - past.reshape(Shape{past.dim(0), idx(1)});  // (B, total): the new key of each place
   Tensor is_new = (at.ge(at.like(0)) & at.lt(at.like(f64(steps)))).reshape(Shape{past.dim(0), idx(1), idx(total), idx(1)});
-  Tensor lead[] = {Tensor::arange(fresh.dim(0)).reshape(Shape{fresh.dim(0), idx(1), idx(1)}), Tensor::arange(fresh.dim(1)).reshape(Shape{fresh.dim(1), idx(1)}),
+  Tensor lead[] = {Tensor::arange(fresh.dim(0)).reshape(Shape{fresh.dim(0), idx(1), idx(1)}),
+                   Tensor::arange(fresh.dim(1)).reshape(Shape{fresh.dim(1), idx(1)}),
                    at.clip(at.like(0), at.like(f64(steps - 1))).unsqueeze(1), Tensor()};
   Tensor placed = fresh.gather(lead);
   Tensor old = placed * 0.0;
@@ -148,7 +150,8 @@ Tensor append(const Tensor& cache, const Tensor& fresh, const Tensor& past, i64 
 Tensors group_query_attention(OnnxNode& n) {
   i64 heads = n.attr_int("num_heads"), kv = n.attr_int("kv_num_heads");
   for (const char* a : {"k_quant_type", "v_quant_type"}) n.require(n.attr(a, "NONE") == "NONE", a, ": a quantized cache is not supported");
-  n.require(!n.attr("sliding_window_cache", 0) && !n.attr("qk_output", 0) && !n.has(16), "sliding_window_cache, qk_output and query_seqlens are not supported");
+  n.require(!n.attr("sliding_window_cache", 0) && !n.attr("qk_output", 0) && !n.has(16),
+            "sliding_window_cache, qk_output and query_seqlens are not supported");
   n.require(heads > 0 && kv > 0, "num_heads and kv_num_heads must be positive");
   Heads h;
   if (n.has(1)) {
@@ -172,9 +175,12 @@ Tensors group_query_attention(OnnxNode& n) {
   if (n.has(14)) h.q = head_norm(h.q, 14, "q_norm_epsilon"), h.k = head_norm(h.k, 15, "k_norm_epsilon");
   if (n.attr("do_rotary", 0)) {
     Tensor s = Tensor::arange(steps).unsqueeze(0), at;
-    if (n.has(9) && prompt) at = s + n[9].cast(Kind::I64).flatten().shrink(0, 0, 1);
-    else if (n.has(9)) at = n[9];
-    else at = s + past.unsqueeze(1);
+    if (n.has(9) && prompt)
+      at = s + n[9].cast(Kind::I64).flatten().shrink(0, 0, 1);
+    else if (n.has(9))
+      at = n[9];
+    else
+      at = s + past.unsqueeze(1);
     Tensor cos = cache_rows(n[7], at), sin = cache_rows(n[8], at);
     i64 rotary = 2 * n[7].size(1);
     bool interleaved = n.attr("rotary_interleaved", 0);
@@ -194,8 +200,10 @@ Tensors group_query_attention(OnnxNode& n) {
     Ints zero(4), end{0, 0, 0, room - n[10].size(3)};
     a.mask = n[10].pad(zero, end);
   }
-  if (n.has(11)) a.sink = n[11].reshape(Ints{heads, 1, 1});
-  else if (n.attr("smooth_softmax", 0) == 1) a.sink = Tensor::scalar(Kind::F32, 0);
+  if (n.has(11))
+    a.sink = n[11].reshape(Ints{heads, 1, 1});
+  else if (n.attr("smooth_softmax", 0) == 1)
+    a.sink = Tensor::scalar(Kind::F32, 0);
   return {join_heads(attention(h.q, k, v, a).y), k, v};
 }
 
@@ -219,11 +227,8 @@ Tensor rotary_embedding(OnnxNode& n) {
 }
 
 constexpr OnnxOp kMsAttentionOps[] = {
-    {"Attention", 1, attention_op},
-    {"GroupQueryAttention", 1, group_query_attention},
-    {"MultiHeadAttention", 1, multi_head_attention},
-    {"QAttention", 1, q_attention},
-    {"RotaryEmbedding", 1, rotary_embedding},
+    {"Attention", 1, attention_op}, {"GroupQueryAttention", 1, group_query_attention}, {"MultiHeadAttention", 1, multi_head_attention},
+    {"QAttention", 1, q_attention}, {"RotaryEmbedding", 1, rotary_embedding},
 };
 
 }  // namespace

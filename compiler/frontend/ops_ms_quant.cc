@@ -46,9 +46,7 @@ Tensor qlinear_softmax(OnnxNode& n) {
   Tensor y = matrix ? x.flatten(axis).softmax(axis).reshape(x.shape()) : x.softmax(axis);
   return back(n, y, 3, n[0].dtype());
 }
-Tensor qlinear_where(OnnxNode& n) {
-  return where(n[0], back(n, real(n, 1), 7, n[1].dtype()), back(n, real(n, 4), 7, n[4].dtype()));
-}
+Tensor qlinear_where(OnnxNode& n) { return where(n[0], back(n, real(n, 1), 7, n[1].dtype()), back(n, real(n, 4), 7, n[4].dtype())); }
 Tensor qlinear_conv(OnnxNode& n) {
   bool last = n.attr("channels_last", 0);
   Tensor y = qlinear_conv_of(n, last ? channels_first(n[0]) : n[0]);
@@ -62,13 +60,14 @@ Tensor dynamic_quantize_matmul(OnnxNode& n) {
   return n.has(4) ? y + n[4] : y;
 }
 Tensor matmul_integer_to_float(OnnxNode& n) {
-  Tensor y = centred(n[0], row_parameter(n.opt(4))).matmul(centred(n[1], n.opt(5)), Kind::I32).cast(n[2].dtype()) * (row_parameter(n[2]) * n[3]);
+  Tensor y =
+      centred(n[0], row_parameter(n.opt(4))).matmul(centred(n[1], n.opt(5)), Kind::I32).cast(n[2].dtype()) * (row_parameter(n[2]) * n[3]);
   return n.has(6) ? y + n[6] : y;
 }
 Tensor q_gemm(OnnxNode& n) {
   Tensor a = centred(n[0], single(n.opt(2))), b = n[3];
   if (n.attr("transA", 0)) a = a.transpose();
-  b = centred(n.attr("transB", 0) ? b.transpose() : b, n.opt(5));   // one zero point a column of what is multiplied
+  b = centred(n.attr("transB", 0) ? b.transpose() : b, n.opt(5));  // one zero point a column of what is multiplied
   Tensor acc = a.matmul(b, Kind::I32);
   if (n.has(6)) acc = acc + n[6];
   Tensor factor = single(n[1]) * n[4];
@@ -110,7 +109,7 @@ Tensor matmul_nbits(OnnxNode& n) {
   Tensor scale = n[2].widen().cast(d).reshape(Ints{rows, blocks, 1}), w = q.cast(Kind::I32);
   if (!n.has(3)) {
     w = (w - f64(1 << (bits - 1))).cast(d);
-  } else if (n[3].dtype().kind == Kind::U8) {   // packed by rows
+  } else if (n[3].dtype().kind == Kind::U8) {  // packed by rows
     i64 bytes = (blocks * bits + 7) / 8;
     Tensor z = unpack(n, n[3].reshape(Ints{rows, bytes}), bits).shrink(1, 0, blocks);
     w = (w - z.reshape(Ints{rows, blocks, 1}).cast(Kind::I32)).cast(d);
@@ -126,7 +125,7 @@ Tensor matmul_nbits(OnnxNode& n) {
 Tensor gather_block_quantized(OnnxNode& n) {
   Tensor x = n[0];
   i64 bits = n.attr("bits", 4), block = n.attr("block_size", 128);
-  if (x.dtype().kind == Kind::U8) x = unpack(n, x, bits);   // packed along the last axis
+  if (x.dtype().kind == Kind::U8) x = unpack(n, x, bits);  // packed along the last axis
   i64 q_axis = x.axis(n.attr("quantize_axis", 1)), g_axis = x.axis(n.attr("gather_axis", 0));
   n.require(block > 0, "block_size ", block, " is not supported");
   DType d = n[2].widen().dtype();

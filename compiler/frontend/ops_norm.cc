@@ -58,7 +58,8 @@ Tensors batch_normalization(OnnxNode& n) {
   Tensor x = n[0];
   n.require(x.rank() >= 2, "input ", shape_text(x.shape()), " has no channels");
   f64 epsilon = n.attr("epsilon", 1e-5f), momentum = n.attr("momentum", 0.9f);
-  n.require(n.opset() >= 7 || n.attr("is_test", 0), "is_test=0 trains, which is not supported at this opset; export the model for inference");
+  n.require(n.opset() >= 7 || n.attr("is_test", 0),
+            "is_test=0 trains, which is not supported at this opset; export the model for inference");
   // spatial=0 (opset < 9) normalizes every element of (C, *spatial) by itself: scale and the like have that shape.
   if (n.opset() < 14 || !n.attr("training_mode", 0)) {
     n.require(n.opset() >= 14 || !(n.wants(1) || n.wants(2)), "outputs of training are not supported at this opset");
@@ -68,7 +69,9 @@ Tensors batch_normalization(OnnxNode& n) {
   axes.erase(axes.begin() + 1);
   Tensor wide = x.widen(), mean = wide.mean(axes, true), var = (wide - mean).square().mean(axes, true);
   mean = mean.squeeze(axes), var = var.squeeze(axes);
-  auto running = [&](const Tensor& old, const Tensor& now) { return (old.widen().cast(now.dtype()) * momentum + now * (1.0 - momentum)).cast(old.dtype()); };
+  auto running = [&](const Tensor& old, const Tensor& now) {
+    return (old.widen().cast(now.dtype()) * momentum + now * (1.0 - momentum)).cast(old.dtype());
+  };
   return {batch_norm(n, epsilon, x, mean, var), running(n[3], mean), running(n[4], var)};
 }
 
@@ -82,13 +85,14 @@ Tensor instance_norm(OnnxNode& n) {
 Tensor group_norm(OnnxNode& n) {
   Tensor x = n[0];
   i64 groups = n.attr_int("num_groups");
-  n.require(x.rank() >= 2 && groups > 0 && x.size(1) % groups == 0, "num_groups=", groups, " does not divide the channels of ", shape_text(x.shape()));
+  n.require(x.rank() >= 2 && groups > 0 && x.size(1) % groups == 0, "num_groups=", groups, " does not divide the channels of ",
+            shape_text(x.shape()));
   Shape s{x.dim(0), idx(groups), idx(x.size(1) / groups)};
   s.insert(s.end(), x.shape().begin() + 2, x.shape().end());
   Tensor g = x.reshape(s);
   DType d = n.attr("stash_type", 1) == 1 ? g.widen().dtype() : g.dtype();
   Tensor y = normalize(g.cast(d), axes_from(g, 2), n.attr("epsilon", 1e-5f)).y;
-  auto affine = [&](size_t i) {   // opset 18: per group; 21: per channel
+  auto affine = [&](size_t i) {  // opset 18: per group; 21: per channel
     if (n.opset() < 21) return per_channel(n[i].cast(d), y.rank());
     return per_channel(n[i].cast(d).reshape(Ints{groups, -1}), y.rank());
   };
@@ -170,11 +174,11 @@ constexpr OnnxOp kNormOps[] = {
     {"Hardmax", 1, [](OnnxNode& n) { return over_axis(n, hardmax); }},
     {"InstanceNormalization", 6, instance_norm},
     {"LRN", 1, lrn},
-    {"LayerNormalization", 1, layer_norm},   // from 17; exporters of onnxruntime's optimizer write it earlier
+    {"LayerNormalization", 1, layer_norm},  // from 17; exporters of onnxruntime's optimizer write it earlier
     {"LogSoftmax", 1, [](OnnxNode& n) { return over_axis(n, [](const Tensor& x, i64 a) { return x.log_softmax(a); }); }},
     {"MeanVarianceNormalization", 9, mean_variance_norm},
     {"RMSNormalization", 23, rms_norm},
-    {"SimplifiedLayerNormalization", 1, rms_norm},   // onnxruntime's name, in ONNX's domain
+    {"SimplifiedLayerNormalization", 1, rms_norm},  // onnxruntime's name, in ONNX's domain
     {"Softmax", 1, [](OnnxNode& n) { return over_axis(n, [](const Tensor& x, i64 a) { return x.softmax(a); }); }},
 };
 

@@ -22,9 +22,9 @@ PoolArgs pool_args(const OnnxNode& n, const Tensor& x) {
   for (i64 i = 0; i < axes; i++) {
     i64 in = x.size(i + 2), stride = p.s.conv.strides[i], reach = (p.s.k[i] - 1) * p.s.conv.dilations[i] + 1;
     i64 begin = p.given[i], end = p.given[axes + i], span = in + begin + end - reach;
-    if (span < 0) continue;   // refused by the window itself
+    if (span < 0) continue;  // refused by the window itself
     i64 out = (span + stride - 1) / stride + 1;
-    if ((out - 1) * stride >= in + begin) out--;   // the last window must start inside the input or its begin pads
+    if ((out - 1) * stride >= in + begin) out--;  // the last window must start inside the input or its begin pads
     p.s.conv.pads[axes + i] = std::max(end, (out - 1) * stride + reach - in - begin);
   }
   return p;
@@ -51,7 +51,7 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
     }
     i64 in = x.size(i + 2), hi = in + (include_pad ? p.given[axes + i] : 0), out = (in + begin + end - (k - 1) * dil - 1) / stride + 1;
     std::vector<f64> c(std::max<i64>(0, out));
-    for (i64 o = 0; o < out; o++) {   // taps t with lo <= start + t*dil < hi
+    for (i64 o = 0; o < out; o++) {  // taps t with lo <= start + t*dil < hi
       i64 start = o * stride - begin;
       auto up = [&](i64 from) { return from <= 0 ? 0 : std::min(k, (from + dil - 1) / dil); };
       c[o] = f64(up(hi - start) - up(lo - start));

@@ -1,5 +1,5 @@
-// Quantized arithmetic: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, the QLinear and Integer products. Integer products are exact, in
-// i32. https://onnx.ai/onnx/operators/
+// Quantized arithmetic: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, the QLinear and Integer products. Integer products are
+// exact, in i32. https://onnx.ai/onnx/operators/
 #include <cmath>
 #include <limits>
 
@@ -16,7 +16,8 @@ struct FloatRange {
   bool has_inf;
 };
 constexpr FloatRange kFloatRanges[] = {
-    {Kind::F8E4M3FN, 448, false}, {Kind::F8E4M3FNUZ, 240, false}, {Kind::F8E5M2, 57344, true}, {Kind::F8E5M2FNUZ, 57344, false}, {Kind::F4E2M1, 6, false},
+    {Kind::F8E4M3FN, 448, false},     {Kind::F8E4M3FNUZ, 240, false}, {Kind::F8E5M2, 57344, true},
+    {Kind::F8E5M2FNUZ, 57344, false}, {Kind::F4E2M1, 6, false},
 };
 }  // namespace
 
@@ -34,7 +35,9 @@ Tensor to_quantized(const Tensor& x, DType q, bool saturate) {
     if (r.kind != q.kind) continue;
     if (saturate) return x.clip(x.like(-r.largest), x.like(r.largest)).cast(q);
     // What rounds beyond the largest number becomes inf, or NaN where there is none: half a step above is the border.
-    f64 step = q.kind == Kind::F4E2M1 ? 2 : std::exp2(std::floor(std::log2(r.largest)) - (q.kind == Kind::F8E5M2 || q.kind == Kind::F8E5M2FNUZ ? 2 : 3));
+    f64 step = q.kind == Kind::F4E2M1
+                   ? 2
+                   : std::exp2(std::floor(std::log2(r.largest)) - (q.kind == Kind::F8E5M2 || q.kind == Kind::F8E5M2FNUZ ? 2 : 3));
     f64 border = r.largest + step / 2;
     Tensor beyond = x.abs().ge(x.like(border)), inf = x.like(std::numeric_limits<f64>::infinity());
     Tensor lost = r.has_inf ? where(x.lt(x.like(0)), -inf, inf) : x.like(std::numeric_limits<f64>::quiet_NaN());
@@ -47,13 +50,15 @@ Tensor spread_parameter(const Tensor& p, const Tensor& x, i64 axis, i64 block) {
   if (p.rank() == 0 || (p.rank() == 1 && p.dim(0).is_const(1) && !block)) return p.rank() ? p.reshape(Shape{}) : p;
   axis = x.axis(axis);
   if (!block) {
-    if (p.rank() != 1 || p.dim(0) != x.dim(axis)) fail("scale or zero point ", shape_text(p.shape()), " for axis ", axis, " of ", shape_text(x.shape()));
+    if (p.rank() != 1 || p.dim(0) != x.dim(axis))
+      fail("scale or zero point ", shape_text(p.shape()), " for axis ", axis, " of ", shape_text(x.shape()));
     Shape s(x.rank(), idx(1));
     s[axis] = p.dim(0);
     return p.reshape(s);
   }
   if (block < 0) fail("block_size ", block);
-  if (p.rank() != x.rank() || p.size(axis) != (x.size(axis) + block - 1) / block) fail("scale or zero point ", shape_text(p.shape()), " for blocks of ", block, " along axis ", axis, " of ", shape_text(x.shape()));
+  if (p.rank() != x.rank() || p.size(axis) != (x.size(axis) + block - 1) / block)
+    fail("scale or zero point ", shape_text(p.shape()), " for blocks of ", block, " along axis ", axis, " of ", shape_text(x.shape()));
   Shape s = p.shape();
   s.insert(s.begin() + axis + 1, idx(block));
   return p.unsqueeze(axis + 1).expand(s).flatten(axis, axis + 1).shrink(axis, 0, x.size(axis));
@@ -70,9 +75,12 @@ Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType 
 
 Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d) {
   Tensor v;
-  if (!is_int(x.dtype())) v = x.cast(d);   // f8 and f4: the zero point can only be 0
-  else if (!zero) v = x.cast(bits(x.dtype()) < 8 ? DType(Kind::I32) : x.dtype()).cast(d);
-  else v = (x.cast(Kind::I32) - zero.cast(Kind::I32)).cast(d);
+  if (!is_int(x.dtype()))
+    v = x.cast(d);  // f8 and f4: the zero point can only be 0
+  else if (!zero)
+    v = x.cast(bits(x.dtype()) < 8 ? DType(Kind::I32) : x.dtype()).cast(d);
+  else
+    v = (x.cast(Kind::I32) - zero.cast(Kind::I32)).cast(d);
   return v * scale.cast(d);
 }
 
@@ -131,7 +139,9 @@ Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, D
   return r.clip(r.like(lo), r.like(hi)).cast(q);
 }
 
-Tensor row_parameter(const Tensor& p) { return p && p.rank() == 1 && !p.dim(0).is_const(1) ? p.unsqueeze(-1) : p && p.rank() == 1 ? p.reshape(Shape{}) : p; }
+Tensor row_parameter(const Tensor& p) {
+  return p && p.rank() == 1 && !p.dim(0).is_const(1) ? p.unsqueeze(-1) : p && p.rank() == 1 ? p.reshape(Shape{}) : p;
+}
 
 Tensor channel_parameter(const Tensor& p, i64 rank) {
   if (!p || p.rank() == 0) return p;
@@ -144,9 +154,7 @@ Tensor channel_parameter(const Tensor& p, i64 rank) {
 namespace {
 
 // a's scale and zero point: a number, or one a row; b's: a number, or one a column.
-Tensor matmul_integer(OnnxNode& n) {
-  return centred(n[0], row_parameter(n.opt(2))).matmul(centred(n[1], n.opt(3)), Kind::I32);
-}
+Tensor matmul_integer(OnnxNode& n) { return centred(n[0], row_parameter(n.opt(2))).matmul(centred(n[1], n.opt(3)), Kind::I32); }
 
 Tensor qlinear_matmul(OnnxNode& n) {
   Tensor acc = centred(n[0], row_parameter(n.opt(2))).matmul(centred(n[3], n.opt(5)), Kind::I32);
@@ -176,7 +184,8 @@ Tensor conv_integer(OnnxNode& n, const Tensor& x, const Tensor& x_zero, const Te
 
 Tensor qlinear_conv_of(OnnxNode& n, const Tensor& x) {
   Tensor acc = conv_integer(n, x, n.opt(2), n[3], n.opt(5), n.opt(8));
-  Tensor factor = channel_parameter(n[1].widen(), acc.rank()) * channel_parameter(n[4].widen(), acc.rank()) / channel_parameter(n[6].widen(), acc.rank());
+  Tensor factor = channel_parameter(n[1].widen(), acc.rank()) * channel_parameter(n[4].widen(), acc.rank()) /
+                  channel_parameter(n[6].widen(), acc.rank());
   return requantize(acc, factor, channel_parameter(n.opt(7), acc.rank()), n.has(7) ? n[7].dtype() : x.dtype());
 }
 

@@ -1,5 +1,5 @@
-// Random numbers: element i of a node is made of counter i under a key from the node's seed, so every run and every device gives the same ones. A
-// node without a seed takes one from its name. https://onnx.ai/onnx/operators/
+// Random numbers: element i of a node is made of counter i under a key from the node's seed, so every run and every device gives the same
+// ones. A node without a seed takes one from its name. https://onnx.ai/onnx/operators/
 #include <bit>
 #include <cmath>
 #include <limits>

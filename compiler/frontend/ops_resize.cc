@@ -1,5 +1,5 @@
-// Resize and Upsample. Every axis is resized by itself: places and weights are computed here in f64, and the graph gets a gather of a constant
-// index per tap, or where an axis only repeats or skips elements, movement. https://onnx.ai/onnx/operators/onnx__Resize.html
+// Resize and Upsample. Every axis is resized by itself: places and weights are computed here in f64, and the graph gets a gather of a
+// constant index per tap, or where an axis only repeats or skips elements, movement. https://onnx.ai/onnx/operators/onnx__Resize.html
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,8 +19,8 @@ struct ResizeArgs {
 // One output element: what it reads and with which weight; nothing read: it is extrapolated.
 using Taps = std::map<i64, f64>;
 
-// Where in the input output element o lies. T: f32 for places that are then rounded to the nearest element, so that a scale like 0.6f gives the
-// element that it means; f64 for weights.
+// Where in the input output element o lies. T: f32 for places that are then rounded to the nearest element, so that a scale like 0.6f gives
+// the element that it means; f64 for weights.
 template <class T>
 f64 source(const ResizeArgs& a, T o, T scale, i64 in, i64 out, const f64 roi[2]) {
   T length = scale * T(in), last = T(in - 1);
@@ -76,7 +76,7 @@ std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, con
       taps.push_back({i, w});
     }
     bool normalize = a.antialias || a.exclude_outside;
-    if (a.antialias && a.exclude_outside) {   // first to 1 over all taps, then over those inside: the second alone decides
+    if (a.antialias && a.exclude_outside) {  // first to 1 over all taps, then over those inside: the second alone decides
       total = 0;
       for (auto [i, w] : taps) total += i >= 0 && i < in ? w : 0;
     }
@@ -88,7 +88,7 @@ std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, con
   return all;
 }
 
-constexpr i64 kKept = -1;   // a size: that of the input, which is variable
+constexpr i64 kKept = -1;  // a size: that of the input, which is variable
 
 // The dim that a scale makes of another. onnxruntime and ONNX's shape inference compute in f32.
 i64 scaled(const Tensor& x, i64 axis, f64 scale) {
@@ -144,7 +144,7 @@ Tensor resize_axis(const Tensor& x, i64 axis, const std::vector<Taps>& taps, con
       if (most > 1 || !plain) v = v * Tensor::of(x.dtype(), along, weights[k]);
       y = y ? y + v : v;
     }
-  } else {   // many taps: a sum over them
+  } else {  // many taps: a sum over them
     Ints flat, s(x.rank() + 1, 1);
     std::vector<f64> w;
     for (i64 o = 0; o < out; o++)
@@ -160,8 +160,8 @@ Tensor resize_axis(const Tensor& x, i64 axis, const std::vector<Taps>& taps, con
 }
 
 // axes, scales and sizes of one length; sizes hold the result's dims. An axis of variable size must keep it.
-Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Ints& sizes, const std::vector<f64>& roi,
-              const ResizeArgs& a) {
+Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Ints& sizes,
+              const std::vector<f64>& roi, const ResizeArgs& a) {
   bool moves = a.mode == ResizeArgs::Nearest;
   DType d = moves ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   Tensor y = x.cast(d);
@@ -178,11 +178,12 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
   }
   if (d == x.dtype()) return y;
   if (!x.is_float()) y = y.round();
-  return y.cast(x.dtype());   // float to integer saturates
+  return y.cast(x.dtype());  // float to integer saturates
 }
 
-// --- scales, sizes or roi known at run time, over a result of known shape -----------------------------------------------------------------
-// The same places and weights as above, computed by the graph in f32. scale, begin and end (of the roi) are numbers, shape ().
+// --- scales, sizes or roi known at run time, over a result of known shape
+// ----------------------------------------------------------------- The same places and weights as above, computed by the graph in f32.
+// scale, begin and end (of the roi) are numbers, shape ().
 Tensor source_at_run_time(const ResizeArgs& a, const Tensor& scale, i64 in, i64 out, const Tensor& begin, const Tensor& end) {
   Tensor o = Tensor::arange(out).cast(Kind::F32), length = scale * f64(in), one = length.eq(length.like(1));
   f64 last = f64(in - 1);
@@ -208,17 +209,21 @@ Tensor weight_at_run_time(const ResizeArgs& a, const Tensor& distance) {
   return where(x.le(x.like(1)), near, where(x.lt(x.like(2)), far, x.like(0)));
 }
 
-Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor& scale, const Tensor& begin, const Tensor& end, const ResizeArgs& a) {
+Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor& scale, const Tensor& begin, const Tensor& end,
+                               const ResizeArgs& a) {
   i64 in = x.size(axis);
-  Tensor at = source_at_run_time(a, scale, in, out, begin, end), y;   // (out)
+  Tensor at = source_at_run_time(a, scale, in, out, begin, end), y;  // (out)
   auto clamped = [&](const Tensor& i) { return i.clip(i.like(0), i.like(f64(in - 1))).cast(Kind::I64); };
   Shape along(x.rank(), idx(1));
   along[axis] = idx(out);
   if (a.mode == ResizeArgs::Nearest) {
     Tensor f = at.floor(), r = at - f, i;
-    if (a.nearest == "floor") i = f;
-    else if (a.nearest == "ceil") i = at.ceil();
-    else i = where(a.nearest == "round_prefer_ceil" ? r.ge(r.like(0.5)) : r.gt(r.like(0.5)), f + 1.0, f);
+    if (a.nearest == "floor")
+      i = f;
+    else if (a.nearest == "ceil")
+      i = at.ceil();
+    else
+      i = where(a.nearest == "round_prefer_ceil" ? r.ge(r.like(0.5)) : r.gt(r.like(0.5)), f + 1.0, f);
     y = x.take(axis, clamped(i));
   } else {
     // A scale is at least (out - 1/2) / in: that bounds how far a kernel widened by antialias reaches.
@@ -228,7 +233,7 @@ Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor&
     std::vector<f64> offsets;
     for (i64 k = 1 - reach; k <= reach; k++) offsets.push_back(f64(k));
     i64 taps = i64(offsets.size());
-    Tensor i = at.floor().unsqueeze(1) + Tensor::of(Kind::F32, Ints{1, taps}, offsets);   // (out, taps)
+    Tensor i = at.floor().unsqueeze(1) + Tensor::of(Kind::F32, Ints{1, taps}, offsets);  // (out, taps)
     Tensor w = weight_at_run_time(a, (i - at.unsqueeze(1)) * narrow);
     if (a.exclude_outside) w = where(i.ge(i.like(0)) & i.le(i.like(f64(in - 1))), w, w.like(0));
     if (a.antialias || a.exclude_outside) w = w / w.sum(Ints{1}, true);
@@ -242,11 +247,13 @@ Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor&
 }
 
 // Input `scales_at` or, if that is absent, sizes_at holds a number an axis of `axes`; shape: the result's.
-Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const Ints& shape, size_t scales_at, size_t sizes_at, const ResizeArgs& a) {
+Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const Ints& shape, size_t scales_at, size_t sizes_at,
+                          const ResizeArgs& a) {
   n.require(i64(shape.size()) == x.rank(), "the declared result has rank ", shape.size());
   bool by_size = !n.has(scales_at) || n[scales_at].dim(0).is_const(0);
   Tensor given = n[by_size ? sizes_at : scales_at].cast(Kind::F32);
-  n.require(given.rank() == 1 && given.size(0) == i64(axes.size()), shape_text(given.shape()), " scales or sizes for ", axes.size(), " axes");
+  n.require(given.rank() == 1 && given.size(0) == i64(axes.size()), shape_text(given.shape()), " scales or sizes for ", axes.size(),
+            " axes");
   auto number = [&](const Tensor& v, i64 i) { return v.shrink(0, i, 1).reshape(Shape{}); };
   std::vector<Tensor> scales;
   for (size_t i = 0; i < axes.size(); i++) scales.push_back(by_size ? number(given, i64(i)) / f64(x.size(axes[i])) : number(given, i64(i)));
@@ -264,7 +271,7 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
   for (size_t i = 0; i < axes.size(); i++) {
     i64 axis = axes[i], out = shape[axis];
     n.require(x.size(axis) > 0 && out > 0, "axis ", axis, " is empty");
-    if (by_size && policy == "stretch" && !crops && out == x.size(axis)) continue;   // a scale of 1
+    if (by_size && policy == "stretch" && !crops && out == x.size(axis)) continue;  // a scale of 1
     Tensor begin, end;
     if (crops) {
       Tensor roi = n[1].cast(Kind::F32).flatten();
@@ -279,9 +286,12 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
 ResizeArgs mode_of(OnnxNode& n) {
   ResizeArgs a;
   std::string mode = n.attr("mode", "nearest");
-  if (mode == "linear" || mode == "bilinear") a.mode = ResizeArgs::Linear;
-  else if (mode == "cubic") a.mode = ResizeArgs::Cubic;
-  else n.require(mode == "nearest", "mode \"", mode, "\" is unknown");
+  if (mode == "linear" || mode == "bilinear")
+    a.mode = ResizeArgs::Linear;
+  else if (mode == "cubic")
+    a.mode = ResizeArgs::Cubic;
+  else
+    n.require(mode == "nearest", "mode \"", mode, "\" is unknown");
   return a;
 }
 
@@ -292,7 +302,8 @@ Tensor upsample(OnnxNode& n) {
   a.coordinates = "asymmetric", a.nearest = "floor";
   std::vector<f64> scales;
   if (auto d = n.declared(0, 1)) return resize_at_run_time(n, x, x.all_axes(), *d, 1, 1, a);
-  if (n.inputs() > 1) scales = n.floats(1);
+  if (n.inputs() > 1)
+    scales = n.floats(1);
   else
     for (f32 s : n.attr_floats("scales")) scales.push_back(s);
   n.require(i64(scales.size()) == x.rank(), scales.size(), " scales for input ", shape_text(x.shape()));
@@ -305,8 +316,8 @@ Tensor resize_11(OnnxNode& n) {
   Tensor x = n[0];
   ResizeArgs a = mode_of(n);
   a.coordinates = n.attr("coordinate_transformation_mode", "half_pixel");
-  constexpr std::string_view known[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-                                        "tf_crop_and_resize"};
+  constexpr std::string_view known[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                                        "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
   n.require(std::ranges::count(known, a.coordinates), "coordinate_transformation_mode \"", a.coordinates, "\" is unknown");
   a.nearest = n.attr("nearest_mode", "round_prefer_floor");
   constexpr std::string_view rounding[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};

@@ -9,10 +9,10 @@ namespace tg {
 namespace {
 
 struct Complex {
-  Tensor re, im;   // im absent: 0
+  Tensor re, im;  // im absent: 0
 };
 
-Complex operator*(const Complex& a, const Complex& b) {   // b has both parts
+Complex operator*(const Complex& a, const Complex& b) {  // b has both parts
   if (!a.im) return {a.re * b.re, a.re * b.im};
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
@@ -28,13 +28,13 @@ Complex roots(DType d, i64 rows, i64 columns, i64 n, f64 sign) {
   return {Tensor::of(d, Ints{rows, columns}, c), Tensor::of(d, Ints{rows, columns}, s)};
 }
 
-// The transform along the last axis (of length n), not normalized; `keep` first results. Lengths with a divisor are split (Cooley and Tukey):
-// x[a*q + b] -> transforms over a, turned by b*k1/n, transforms over b.
+// The transform along the last axis (of length n), not normalized; `keep` first results. Lengths with a divisor are split (Cooley and
+// Tukey): x[a*q + b] -> transforms over a, turned by b*k1/n, transforms over b.
 constexpr i64 kDirect = 128;
 Complex transform(const Complex& x, f64 sign, i64 keep) {
   i64 n = x.re.size(-1), p = 1;
   for (i64 f = 2; f * f <= n; f++)
-    if (n % f == 0) p = f;   // the largest divisor up to the square root
+    if (n % f == 0) p = f;  // the largest divisor up to the square root
   if (n <= kDirect || p == 1) {
     Complex w = roots(x.re.dtype(), n, keep, n, sign);
     auto times = [](const Tensor& a, const Tensor& m) { return a.matmul(m); };
@@ -44,11 +44,11 @@ Complex transform(const Complex& x, f64 sign, i64 keep) {
   i64 q = n / p;
   Shape lead(x.re.shape().begin(), x.re.shape().end() - 1), split = lead;
   split.push_back(idx(p)), split.push_back(idx(q));
-  auto columns = [&](const Tensor& t) { return t ? t.reshape(split).transpose() : t; };   // (.., b < q, a < p)
-  Complex inner = transform({columns(x.re), columns(x.im)}, sign, p);                       // (.., b, k1)
+  auto columns = [&](const Tensor& t) { return t ? t.reshape(split).transpose() : t; };  // (.., b < q, a < p)
+  Complex inner = transform({columns(x.re), columns(x.im)}, sign, p);                    // (.., b, k1)
   inner = inner * roots(x.re.dtype(), q, p, n, sign);
-  inner = {inner.re.transpose().contiguous(), inner.im.transpose().contiguous()};           // (.., k1, b)
-  Complex outer = transform(inner, sign, q);                                                // (.., k1, k2): result k2*p + k1
+  inner = {inner.re.transpose().contiguous(), inner.im.transpose().contiguous()};  // (.., k1, b)
+  Complex outer = transform(inner, sign, q);                                       // (.., k1, k2): result k2*p + k1
   Shape whole = lead;
   whole.push_back(idx(n));
   auto back = [&](const Tensor& t) { return t.transpose().reshape(whole).shrink(-1, 0, keep); };
@@ -78,7 +78,7 @@ Tensor dft(OnnxNode& n) {
     // The other half of the spectrum is the conjugate of this one.
     have = length / 2 + 1;
   }
-  Complex fitted = map(c, [&](const Tensor& t) {   // cut or padded with zeros
+  Complex fitted = map(c, [&](const Tensor& t) {  // cut or padded with zeros
     i64 want = inverse && onesided ? have : length;
     Ints zero(t.rank()), end(t.rank());
     end.back() = want - in;
@@ -103,10 +103,11 @@ Tensor stft(OnnxNode& n) {
   if (x.rank() == 2) x = x.unsqueeze(-1);
   n.require(x.rank() == 3, "signal ", shape_text(n[0].shape()), " must be (batch, length, 1 or 2)");
   i64 step = n.integer(1), length = n.has(3) ? n.integer(3) : n.has(2) ? n[2].size(0) : x.size(1);
-  n.require(step > 0 && length > 0 && length <= x.size(1), "frame_step ", step, " and frame_length ", length, " for a signal of ", x.size(1));
+  n.require(step > 0 && length > 0 && length <= x.size(1), "frame_step ", step, " and frame_length ", length, " for a signal of ",
+            x.size(1));
   if (n.has(2)) n.require(n[2].rank() == 1 && n[2].size(0) <= length, "window ", shape_text(n[2].shape()), " for frames of ", length);
   Complex c = map(parts(n, x), [&](const Tensor& t) {
-    Tensor f = t.window({{1}, {length}, {step}, {1}});   // (B, frames, length)
+    Tensor f = t.window({{1}, {length}, {step}, {1}});  // (B, frames, length)
     if (!n.has(2)) return f;
     // A shorter window stands at the begin of the frame.
     return f * n[2].widen().cast(f.dtype()).pad(Ints{0}, Ints{length - n[2].size(0)});
@@ -149,7 +150,8 @@ Tensor mel_weight_matrix(OnnxNode& n) {
   };
   for (i64 i = 0; i < bins; i++) {
     i64 a = edge[i], b = edge[i + 1], c = edge[i + 2];
-    if (a == b) at(b, i) = 1;
+    if (a == b)
+      at(b, i) = 1;
     else
       for (i64 j = a; j <= b; j++) at(j, i) = f64(j - a) / f64(b - a);
     for (i64 j = b; j < c; j++) at(j, i) = f64(c - j) / f64(c - b);

@@ -12,7 +12,7 @@ namespace {
 Tensor affine_grid(OnnxNode& n) {
   Tensor theta = n[0];
   Ints size;
-  if (auto d = n.declared(0, 1)) {   // (N, *spatial, r)
+  if (auto d = n.declared(0, 1)) {  // (N, *spatial, r)
     size = *d;
     n.require(size.size() >= 3, "the declared result has rank ", size.size());
     size.pop_back();
@@ -21,8 +21,8 @@ Tensor affine_grid(OnnxNode& n) {
     size = n.ints(1);
   }
   i64 r = i64(size.size()) - 2;
-  n.require(r >= 1 && theta.rank() == 3 && theta.size(1) == r && theta.size(2) == r + 1, "theta ", shape_text(theta.shape()), " for a size of ", size.size(),
-            " dims");
+  n.require(r >= 1 && theta.rank() == 3 && theta.size(1) == r && theta.size(2) == r + 1, "theta ", shape_text(theta.shape()),
+            " for a size of ", size.size(), " dims");
   bool align = n.attr("align_corners", 0);
   DType d = theta.widen().dtype();
   // grid = sum over coordinates j of theta[.., j] * position_j, + theta[.., r]
@@ -60,7 +60,7 @@ Tensor center_crop_pad(OnnxNode& n) {
   n.require(shape.size() == axes.size(), "shape has ", shape.size(), " dims for ", axes.size(), " axes");
   Ints begin(x.rank()), end(x.rank());
   for (size_t i = 0; i < axes.size(); i++) {
-    i64 a = x.axis(axes[i]), more = shape[i] - x.size(a);   // negative: cut; the odd element is at the end
+    i64 a = x.axis(axes[i]), more = shape[i] - x.size(a);  // negative: cut; the odd element is at the end
     begin[a] = more / 2;
     end[a] = more - more / 2;
   }
@@ -73,16 +73,22 @@ Tensor grid_sample(OnnxNode& n) {
   n.require(r >= 1 && grid.rank() == r + 2 && grid.size(-1) == r, "grid ", shape_text(grid.shape()), " for input ", shape_text(x.shape()));
   Sampling s;
   std::string mode = n.attr("mode", n.opset() < 20 ? "bilinear" : "linear"), outside = n.attr("padding_mode", "zeros");
-  if (mode == "nearest") s.mode = Sampling::Nearest;
-  else if (mode == "cubic" || mode == "bicubic") s.mode = Sampling::Cubic;
-  else n.require(mode == "linear" || mode == "bilinear", "mode \"", mode, "\" is unknown");
-  if (outside == "border") s.outside = Sampling::Border;
-  else if (outside == "reflection") s.outside = Sampling::Reflection;
-  else n.require(outside == "zeros", "padding_mode \"", outside, "\" is unknown");
+  if (mode == "nearest")
+    s.mode = Sampling::Nearest;
+  else if (mode == "cubic" || mode == "bicubic")
+    s.mode = Sampling::Cubic;
+  else
+    n.require(mode == "linear" || mode == "bilinear", "mode \"", mode, "\" is unknown");
+  if (outside == "border")
+    s.outside = Sampling::Border;
+  else if (outside == "reflection")
+    s.outside = Sampling::Reflection;
+  else
+    n.require(outside == "zeros", "padding_mode \"", outside, "\" is unknown");
   s.align_corners = n.attr("align_corners", 0);
   DType d = x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   std::vector<Tensor> coords;
-  for (i64 a = 0; a < r; a++) {   // grid holds x, y, ..: the last axis first
+  for (i64 a = 0; a < r; a++) {  // grid holds x, y, ..: the last axis first
     Tensor g = grid.widen().cast(d).shrink(-1, r - 1 - a, 1).squeeze(-1) + 1.0;
     f64 len = f64(x.size(a + 2));
     coords.push_back(s.align_corners ? g * ((len - 1) / 2) : (g * len - 1.0) / 2.0);
@@ -94,7 +100,7 @@ Tensor grid_sample(OnnxNode& n) {
   Tensor batch = Tensor::arange(x.dim(0));
   for (i64 a = 0; a < r; a++) batch = batch.unsqueeze(-1);
   Tensor lead[] = {batch};
-  Tensor y = sample(x.cast(d).permute(last), lead, coords, s);   // (N, *out, C)
+  Tensor y = sample(x.cast(d).permute(last), lead, coords, s);  // (N, *out, C)
   Ints back{0, r + 1};
   for (i64 a = 0; a < r; a++) back.push_back(a + 1);
   y = y.permute(back);
@@ -104,7 +110,8 @@ Tensor grid_sample(OnnxNode& n) {
 // x (N, C, H, W), rois (R, 4) as x1 y1 x2 y2, batch (R); gives (R, C, oh, ow).
 Tensor roi_align(OnnxNode& n) {
   Tensor x = n[0], rois = n[1], batch = n[2];
-  n.require(x.rank() == 4 && rois.rank() == 2 && rois.size(1) == 4 && batch.rank() == 1, "input must be (N, C, H, W), rois (R, 4), batch_indices (R)");
+  n.require(x.rank() == 4 && rois.rank() == 2 && rois.size(1) == 4 && batch.rank() == 1,
+            "input must be (N, C, H, W), rois (R, 4), batch_indices (R)");
   i64 oh = n.attr("output_height", 1), ow = n.attr("output_width", 1), ratio = n.attr("sampling_ratio", 0);
   f64 scale = n.attr("spatial_scale", 1.0f);
   std::string mode = n.attr("mode", "avg");
@@ -112,12 +119,13 @@ Tensor roi_align(OnnxNode& n) {
   bool half = coordinates == "half_pixel";
   n.require(half || coordinates == "output_half_pixel", "coordinate_transformation_mode \"", coordinates, "\" is unknown");
   n.require(mode == "avg" || mode == "max", "mode \"", mode, "\" is unknown");
-  n.require(ratio > 0, "sampling_ratio 0 takes as many samples as a region is large, which is not known at compile time; set sampling_ratio");
+  n.require(ratio > 0,
+            "sampling_ratio 0 takes as many samples as a region is large, which is not known at compile time; set sampling_ratio");
   DType d = x.widen().dtype();
   i64 h = x.size(2), w = x.size(3);
   Tensor r = rois.widen().cast(d) * scale - (half ? 0.5 : 0.0);
   auto corner = [&](i64 i) { return r.shrink(1, i, 1).reshape(Shape{r.dim(0), idx(1), idx(1), idx(1), idx(1)}); };
-  auto coordinate = [&](i64 low, i64 out, i64 out_at, i64 grid_at) {   // (R, oh, ow, gh, gw)
+  auto coordinate = [&](i64 low, i64 out, i64 out_at, i64 grid_at) {  // (R, oh, ow, gh, gw)
     Tensor start = corner(low), extent = corner(low + 2) - start;
     if (!half) extent = extent.max(extent.like(1));
     Tensor bin = extent / f64(out);
@@ -159,11 +167,12 @@ Tensor max_roi_pool(OnnxNode& n) {
   Tensor x = n[0], rois = n[1];
   Ints pooled = n.attr_ints("pooled_shape");
   f64 scale = n.attr("spatial_scale", 1.0f);
-  n.require(x.rank() == 4 && rois.rank() == 2 && rois.size(1) == 5 && pooled.size() == 2, "input must be (N, C, H, W), rois (R, 5), pooled_shape two numbers");
+  n.require(x.rank() == 4 && rois.rank() == 2 && rois.size(1) == 5 && pooled.size() == 2,
+            "input must be (N, C, H, W), rois (R, 5), pooled_shape two numbers");
   DType d = Kind::F32;
   Tensor r = rois.cast(d);
-  auto column = [&](i64 i) { return r.shrink(1, i, 1); };                       // (R, 1)
-  auto edge = [&](i64 i) { return (column(i) * scale + 0.5).floor(); };        // std::round of what is not negative
+  auto column = [&](i64 i) { return r.shrink(1, i, 1); };                // (R, 1)
+  auto edge = [&](i64 i) { return (column(i) * scale + 0.5).floor(); };  // std::round of what is not negative
   // (R, out, len): the elements of each bin
   auto bins = [&](i64 low, i64 out, i64 len) {
     Tensor start = edge(low), extent = (edge(low + 2) - start + 1.0).max(start.like(1)), bin = extent / f64(out);
@@ -173,13 +182,13 @@ Tensor max_roi_pool(OnnxNode& n) {
     return i.ge(a) & i.lt(b);
   };
   i64 h = x.size(2), w = x.size(3);
-  Tensor v = x.take(0, column(0).squeeze(1).cast(Kind::I64));   // (R, C, H, W)
+  Tensor v = x.take(0, column(0).squeeze(1).cast(Kind::I64));  // (R, C, H, W)
   Tensor none = identity(ReduceKind::Max, x.dtype());
   Tensor in_y = bins(2, pooled[0], h), in_x = bins(1, pooled[1], w);
-  v = where(in_y.unsqueeze(1).unsqueeze(-1), v.unsqueeze(2), none).max(Ints{3}, false);        // (R, C, oh, W)
-  v = where(in_x.unsqueeze(1).unsqueeze(1), v.unsqueeze(3), none).max(Ints{4}, false);         // (R, C, oh, ow)
+  v = where(in_y.unsqueeze(1).unsqueeze(-1), v.unsqueeze(2), none).max(Ints{3}, false);  // (R, C, oh, W)
+  v = where(in_x.unsqueeze(1).unsqueeze(1), v.unsqueeze(3), none).max(Ints{4}, false);   // (R, C, oh, ow)
   auto any = [](const Tensor& m) { return m.cast(Kind::I32).max(Ints{2}, false).ne(Tensor::scalar(Kind::I32, 0)); };
-  Tensor filled = any(in_y).unsqueeze(-1) & any(in_x).unsqueeze(1);                            // (R, oh, ow)
+  Tensor filled = any(in_y).unsqueeze(-1) & any(in_x).unsqueeze(1);  // (R, oh, ow)
   return where(filled.unsqueeze(1), v, v.like(0));
 }
 

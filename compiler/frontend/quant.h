@@ -12,18 +12,18 @@ Tensor to_quantized(const Tensor& x, DType q, bool saturate = true);
 Tensor spread_parameter(const Tensor& p, const Tensor& x, i64 axis, i64 block = 0);
 // saturate(round(x / scale) + zero); zero may be absent. scale and zero broadcast with x.
 Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType q, bool saturate = true);
-Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d);   // (x - zero) * scale in d
+Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d);  // (x - zero) * scale in d
 
 struct Dynamic {
-  Tensor y, scale, zero;   // u8, f32 (), u8 ()
+  Tensor y, scale, zero;  // u8, f32 (), u8 ()
 };
-Dynamic dynamic_quantize(const Tensor& x);   // DynamicQuantizeLinear
+Dynamic dynamic_quantize(const Tensor& x);  // DynamicQuantizeLinear
 
-Tensor centred(const Tensor& x, const Tensor& zero);   // x - zero in i32; zero may be absent
+Tensor centred(const Tensor& x, const Tensor& zero);  // x - zero in i32; zero may be absent
 // saturate(round(acc * factor) + zero) as q.
 Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q);
-Tensor row_parameter(const Tensor& p);                  // of a matrix' rows: (M) -> (M, 1)
-Tensor channel_parameter(const Tensor& p, i64 rank);    // of channels: (C) -> (1, C, 1..)
+Tensor row_parameter(const Tensor& p);                // of a matrix' rows: (M) -> (M, 1)
+Tensor channel_parameter(const Tensor& p, i64 rank);  // of channels: (C) -> (1, C, 1..)
 
 // QLinearConv's inputs and attributes of n over x (N, C, *in), which need not be n's own.
 Tensor qlinear_conv_of(OnnxNode& n, const Tensor& x);

@@ -5,7 +5,7 @@
 namespace tg {
 
 struct RandomBits {
-  Tensor a, b;   // u32, independent
+  Tensor a, b;  // u32, independent
 };
 // Threefry-2x32 of 20 rounds over counters (x, y), u32 of one shape, under a key whose low word comes first.
 // https://www.thesalmons.org/john/random123/papers/random123sc11.pdf

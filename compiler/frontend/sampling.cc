@@ -10,22 +10,24 @@ Tensor reflect(const Tensor& x, f64 lo, f64 hi) {
   Tensor turns = (d / (hi - lo)).trunc(), rest = d - turns * (hi - lo);
   Tensor odd = turns.floor_mod(turns.like(2)).ne(turns.like(0));
   Tensor from_low = rest + lo, from_high = hi - rest;
-  Tensor folded = where(odd ^ below, from_low, from_high);   // an odd number of turns starts from the other end
+  Tensor folded = where(odd ^ below, from_low, from_high);  // an odd number of turns starts from the other end
   return where(below | x.gt(x.like(hi)), folded, x);
 }
 
 struct Tap {
-  Tensor index;    // i64, inside the axis
-  Tensor weight;   // absent: 1
-  Tensor inside;   // absent: always
+  Tensor index;   // i64, inside the axis
+  Tensor weight;  // absent: 1
+  Tensor inside;  // absent: always
 };
 
 Tap tap(const Tensor& at, const Tensor& weight, i64 n, const Sampling& s) {
   Tensor last = at.like(f64(n - 1)), zero = at.like(0), i = at;
   Tap t{{}, weight, {}};
-  if (s.outside == Sampling::Zeros) t.inside = at.ge(zero) & at.le(last);
-  else if (s.outside == Sampling::Reflection) i = s.align_corners ? reflect(at, 0, f64(n - 1)) : reflect(at, -0.5, f64(n) - 0.5);
-  t.index = i.clip(zero, last).cast(Kind::I64);   // NaN becomes 0
+  if (s.outside == Sampling::Zeros)
+    t.inside = at.ge(zero) & at.le(last);
+  else if (s.outside == Sampling::Reflection)
+    i = s.align_corners ? reflect(at, 0, f64(n - 1)) : reflect(at, -0.5, f64(n) - 0.5);
+  t.index = i.clip(zero, last).cast(Kind::I64);  // NaN becomes 0
   return t;
 }
 
@@ -38,8 +40,8 @@ std::vector<Tap> taps(Tensor c, i64 n, const Sampling& s) {
   if (s.mode == Sampling::Linear) return {tap(f, 1.0 - r, n, s), tap(f + 1.0, r, n, s)};
   // Keys' cubic convolution with a = -0.75 (https://ieeexplore.ieee.org/document/1163711).
   constexpr f64 a = -0.75;
-  auto near = [&](const Tensor& x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };          // |x| <= 1
-  auto far = [&](const Tensor& x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };       // 1 < |x| < 2
+  auto near = [&](const Tensor& x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };     // |x| <= 1
+  auto far = [&](const Tensor& x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };  // 1 < |x| < 2
   return {tap(f - 1.0, far(r + 1.0), n, s), tap(f, near(r), n, s), tap(f + 1.0, near(1.0 - r), n, s), tap(f + 2.0, far(2.0 - r), n, s)};
 }
 

@@ -6,7 +6,7 @@ namespace tg {
 
 struct SpatialArgs {
   Ints k;
-  ConvArgs conv;   // pads, strides and dilations are full lists
+  ConvArgs conv;  // pads, strides and dilations are full lists
 };
 
 // Of node n over input x (N, C, *in). k: the kernel's dims, or empty to take the attribute kernel_shape; an attribute that contradicts k is
@@ -16,7 +16,7 @@ SpatialArgs spatial_args(const OnnxNode& n, const Tensor& x, Ints k = {});
 // The two sides of `total` padding: SAME_UPPER puts the odd one at the end, SAME_LOWER at the begin.
 std::pair<i64, i64> split_padding(i64 total, bool upper);
 
-Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias);   // Conv with n's attributes
-Tensor average_pool_of(OnnxNode& n, const Tensor& x);                                // AveragePool with n's attributes
+Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias);  // Conv with n's attributes
+Tensor average_pool_of(OnnxNode& n, const Tensor& x);                               // AveragePool with n's attributes
 
 }  // namespace tg

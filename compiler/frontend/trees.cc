@@ -86,9 +86,15 @@ Tensor walk(OnnxNode& n, const Trees& t, const Tensor& x, TreeSum how, DType d) 
         case TreeNode::Eq: r = v.eq(limit); break;
         case TreeNode::Neq: r = v.ne(limit) & v.is_nan().logical_not(); break;
         default:
-          if (most == 0) r = v.ne(v) & v.eq(v);   // member of nothing
+          if (most == 0)
+            r = v.ne(v) & v.eq(v);  // member of nothing
           else
-            r = Tensor::of(x.dtype(), Ints{count, i64(most)}, members).take(0, at).eq(v.unsqueeze(-1)).cast(Kind::I32).max(Ints{2}, false).ne(Tensor::scalar(Kind::I32, 0));
+            r = Tensor::of(x.dtype(), Ints{count, i64(most)}, members)
+                    .take(0, at)
+                    .eq(v.unsqueeze(-1))
+                    .cast(Kind::I32)
+                    .max(Ints{2}, false)
+                    .ne(Tensor::scalar(Kind::I32, 0));
       }
       goes = goes ? where(kind.eq(Tensor::scalar(Kind::I32, f64(k))), r, goes) : r;
     }
@@ -105,7 +111,7 @@ Tensor walk(OnnxNode& n, const Trees& t, const Tensor& x, TreeSum how, DType d) 
       f64& e = weights[leaf[i] * t.targets + target];
       e = how == TreeSum::Min ? std::min(e, w) : how == TreeSum::Max ? std::max(e, w) : e + w;
     }
-  Tensor each = Tensor::of(d, Ints{leaves, t.targets}, weights).take(0, table(leaf).take(0, at));   // (N, trees, targets)
+  Tensor each = Tensor::of(d, Ints{leaves, t.targets}, weights).take(0, table(leaf).take(0, at));  // (N, trees, targets)
   switch (how) {
     case TreeSum::Min: return each.min(Ints{1}, false);
     case TreeSum::Max: return each.max(Ints{1}, false);

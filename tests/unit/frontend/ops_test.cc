@@ -22,8 +22,9 @@ tgonnx::AttributeProto& attr_f(tgonnx::NodeProto& n, const std::string& name, f3
   return *a;
 }
 
-// --- random -------------------------------------------------------------------------------------------------------------------------------
-// Known answers of Random123 1.09 (kat_vectors): threefry2x32, 20 rounds.
+// --- random
+// ------------------------------------------------------------------------------------------------------------------------------- Known
+// answers of Random123 1.09 (kat_vectors): threefry2x32, 20 rounds.
 TEST(Threefry, KnownAnswers) {
   struct {
     u32 counter[2], key[2], out[2];
@@ -102,7 +103,8 @@ TEST(Random, MultinomialDrawsInProportion) {
   EXPECT_NEAR(share[1], 0.5, 5 * 0.0071);
 }
 
-// --- graphs -------------------------------------------------------------------------------------------------------------------------------
+// --- graphs
+// -------------------------------------------------------------------------------------------------------------------------------
 TEST(Resize, RepeatingElementsIsMovement) {
   Model m(13);
   m.input("x", Kind::F32, {"1", "2", "4", "5"}).output("y");
@@ -126,7 +128,7 @@ TEST(ConvTranspose, MultipliesNoInsertedZeros) {
   i64 products = 0;
   for (UOp u : toposort(g.sink))
     if (u.is(Op::Mul)) products = std::max(products, elems(shape(u)).as_int());
-  EXPECT_EQ(products, 4 * 2 * 2);   // places q, phases, taps
+  EXPECT_EQ(products, 4 * 2 * 2);  // places q, phases, taps
   EXPECT_EQ(eval_graph(g, std::vector{f32s({1, 1, 3}, {1, 2, 3})})[0], f32s({1, 1, 7}, {1, 10, 102, 20, 203, 30, 300}));
 }
 
@@ -152,7 +154,7 @@ TEST(MatMulNBits, BorrowsThePackedWeight) {
   Model m;
   m.import("com.microsoft", 1).input("a", Kind::F32, {"1", "16"}).output("y");
   std::vector<f64> bytes;
-  for (int i = 0; i < 8; i++) bytes.push_back((2 * i) | (2 * i + 1) << 4);   // the numbers 0 .. 15, low half first
+  for (int i = 0; i < 8; i++) bytes.push_back((2 * i) | (2 * i + 1) << 4);  // the numbers 0 .. 15, low half first
   m.weight("b", values(Kind::U8, {1, 1, 8}, bytes));
   m.weight("s", f32s({1, 1}, {0.5}));
   auto& n = m.node("MatMulNBits", {"a", "b", "s"}, {"y"});
@@ -169,7 +171,8 @@ TEST(MatMulNBits, BorrowsThePackedWeight) {
   EXPECT_EQ(eval_graph(g, std::vector{f32s({1, 16}, a)})[0], f32s({1, 1}, {0.5 * (0 - 8) + 10 * 0.5 * (15 - 8)}));
 }
 
-// --- numbers ------------------------------------------------------------------------------------------------------------------------------
+// --- numbers
+// ------------------------------------------------------------------------------------------------------------------------------
 TEST(QuantizeLinear, TiesGoToEvenAndEndsSaturate) {
   Model m;
   m.input("x", Kind::F32, {"6"}).output("y");
@@ -195,17 +198,19 @@ TEST(Softmax, OfHalvesSumsInF32) {
   m.input("x", Kind::F16, {"4096"}).output("y");
   m.node("Softmax", {"x"}, {"y"});
   auto out = m.run({values(Kind::F16, {4096}, std::vector<f64>(4096, 1))})[0];
-  EXPECT_EQ(out.number(17), 1.0 / 4096);   // in f16 the sum would stop at 2048
+  EXPECT_EQ(out.number(17), 1.0 / 4096);  // in f16 the sum would stop at 2048
 }
 
-// --- refusals -----------------------------------------------------------------------------------------------------------------------------
+// --- refusals
+// -----------------------------------------------------------------------------------------------------------------------------
 TEST(Refused, DropoutInTraining) {
   Model m;
   m.input("x", Kind::F32, {"2"}).output("y");
   m.weight("r", f32s({}, {0.5}));
   m.weight("t", values(Kind::Bool, {}, std::vector<f64>{1}));
   m.node("Dropout", {"x", "r", "t"}, {"y"});
-  EXPECT_NE(m.error().find("Dropout node \"Dropout_y\" (opset 20): training_mode drops elements at random"), std::string::npos) << m.error();
+  EXPECT_NE(m.error().find("Dropout node \"Dropout_y\" (opset 20): training_mode drops elements at random"), std::string::npos)
+      << m.error();
 }
 TEST(Refused, ResizeToASizeOfTheInputs) {
   Model m(13);
