@@ -1,4 +1,5 @@
-// model.onnx to model.tgb, the whole way. The pipeline is compile.cc; what it reads beside these options are the settings (DEV, DEBUG, ...).
+// model.onnx to model.tgb, the whole way, and from a bundle's graph to a bundle again. The pipeline is compile.cc; what it reads beside these
+// options are the settings (DEV, DEBUG, ...).
 #pragma once
 #include <string>
 #include <vector>
@@ -16,17 +17,23 @@ struct VarRange {
   i64 min = 1, max = 1, multiple = 1;
 };
 
-struct CompileOptions {
-  std::string model;   // path of the .onnx file
-  std::string output;  // path of the .tgb file; replaced whole or not at all
-  std::vector<InputShape> shapes;
-  std::vector<VarRange> vars;
+struct OutputOptions {
+  std::string path;       // of the .tgb file; replaced whole or not at all
   bool compress = false;  // weights stored with zstd: smaller file, needs a runtime built with TGB_ZSTD
   bool strip = false;     // without the portable part: smaller file, cannot be retuned
   std::string report;     // path of a JSON report; "": none
 };
 
-// Prints notes and timings on stderr. Throws Error for what the user must mend; then no output file is left or changed.
+struct CompileOptions {
+  std::string model;  // path of the .onnx file
+  std::vector<InputShape> shapes;
+  std::vector<VarRange> vars;
+  OutputOptions output;
+};
+
+// Both print notes, sizes and times on stderr. They throw Error for what the user must mend; then no output file is left or changed.
 void compile_model(const CompileOptions&);
+// A bundle scheduled and compiled again from its graph, with its weights, for DEV; an empty DEV is the bundle's own target.
+void retune_bundle(const std::string& bundle, const OutputOptions&);
 
 }  // namespace tg::driver

@@ -15,6 +15,7 @@ struct KernelJob {
   std::vector<i64> ordered;    // canonical axis ids
   std::string renderer, arch;  // an explicit arch string
   std::string entry;           // symbol of the function
+  bool exact = false;          // no Opts, no fused multiply-add: the same bits on every machine
 
   std::vector<u8> bytes() const;
   static KernelJob parse(std::span<const u8> bytes);
@@ -26,15 +27,18 @@ struct CompiledKernel {
   std::string opts;
   std::vector<Layout> layouts;  // by canonical slot: those of constants may have changed
   double lower_ms = 0, compile_ms = 0;
+  std::string text;             // what DEBUG asks for
+  bool cached = false;          // not part of the bytes
 
   std::vector<u8> bytes() const;
   static CompiledKernel parse(std::span<const u8> bytes);
 };
 
-// Changes with what compile_kernel() makes of a job; part of cache keys.
-inline constexpr u64 kKernelVersion = 1;
+// Stands for what compile_kernel() makes of a job; part of cache keys. It is this program's own file (size and time of change), so that no
+// build takes kernels of another from the cache.
+Digest build_identity();
 
-// Heuristics, lowering, rendering, compilation. What DEBUG asks for is printed on stderr.
+// Heuristics, lowering, rendering, compilation.
 Result<CompiledKernel> compile_kernel(const KernelJob& job);
 
 // The worker's loop body: job bytes to answer bytes.

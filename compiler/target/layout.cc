@@ -1,6 +1,7 @@
 #include "target/layout.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
@@ -58,7 +59,16 @@ std::string Layout::str() const {
   return join(pieces, " ", [](const LayoutPiece& p) { return tg::str(p.axis, "/", p.factor); });
 }
 
-void apply_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, const u8* from, u8* to) {
+namespace {
+
+// A run of a layout's innermost piece: elements to, to+1 .. to+length-1, of which the first `valid` are row-major elements from, from+step ..
+// and the others padding.
+struct Run {
+  i64 to, length, valid, from, step;
+};
+
+template <class F>
+void each_run(const Layout& l, std::span<const i64> dims, F f) {
   size_t n = l.pieces.size(), r = dims.size();
   std::vector<i64> stride(r, 1), weight(n), digit(n, 0), coord(r, 0);
   for (size_t a = r; a-- > 1;) stride[a - 1] = stride[a] * dims[a];
@@ -69,25 +79,19 @@ void apply_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, co
   }
   i64 total = l.elems();
   if (total == 0) return;
-  // The innermost piece is copied as a run when it is contiguous in the source.
-  i64 run = n ? l.pieces[n - 1].factor : 1, run_axis = n ? l.pieces[n - 1].axis : 0;
-  i64 run_stride = n ? stride[run_axis] * weight[n - 1] : 1;
-  for (i64 done = 0; done < total; done += run) {
-    i64 src = 0;
+  Run run;
+  run.length = n ? l.pieces[n - 1].factor : 1;
+  i64 axis = n ? l.pieces[n - 1].axis : 0;
+  run.step = n ? stride[axis] * weight[n - 1] : 1;
+  for (run.to = 0; run.to < total; run.to += run.length) {
+    run.from = 0;
     bool inside = true;
     for (size_t a = 0; a < r; a++) {
-      src += coord[a] * stride[a];
-      if (i64(a) != run_axis || !n) inside &= coord[a] < dims[a];
+      run.from += coord[a] * stride[a];
+      if (i64(a) != axis || !n) inside &= coord[a] < dims[a];
     }
-    i64 valid = !inside ? 0 : n ? std::clamp<i64>((dims[run_axis] - coord[run_axis] + weight[n - 1] - 1) / weight[n - 1], 0, run) : 1;
-    if (run_stride == 1 || valid <= 1) {
-      if (valid > 0) std::memcpy(to, from + src * elem_bytes, size_t(valid * elem_bytes));
-    } else {
-      const u8* p = from + src * elem_bytes;
-      for (i64 i = 0; i < valid; i++) std::memcpy(to + i * elem_bytes, p + i * run_stride * elem_bytes, size_t(elem_bytes));
-    }
-    if (valid < run) std::memset(to + valid * elem_bytes, 0, size_t((run - valid) * elem_bytes));
-    to += run * elem_bytes;
+    run.valid = !inside ? 0 : n ? std::clamp<i64>((dims[axis] - coord[axis] + weight[n - 1] - 1) / weight[n - 1], 0, run.length) : 1;
+    f(run);
     for (size_t i = n ? n - 1 : 0; i-- > 0;) {
       coord[l.pieces[i].axis] += weight[i];
       if (++digit[i] < l.pieces[i].factor) break;
@@ -95,6 +99,46 @@ void apply_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, co
       digit[i] = 0;
     }
   }
+}
+
+}  // namespace
+
+void apply_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, const u8* from, u8* to) {
+  each_run(l, dims, [&](const Run& r) {
+    u8* t = to + r.to * elem_bytes;
+    const u8* f = from + r.from * elem_bytes;
+    if (r.step == 1) std::memcpy(t, f, size_t(r.valid * elem_bytes));
+    else
+      for (i64 i = 0; i < r.valid; i++) std::memcpy(t + i * elem_bytes, f + i * r.step * elem_bytes, size_t(elem_bytes));
+    std::memset(t + r.valid * elem_bytes, 0, size_t((r.length - r.valid) * elem_bytes));
+  });
+}
+
+void undo_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, const u8* from, u8* to) {
+  each_run(l, dims, [&](const Run& r) {
+    const u8* f = from + r.to * elem_bytes;
+    u8* t = to + r.from * elem_bytes;
+    for (i64 i = 0; i < r.valid; i++) std::memcpy(t + i * r.step * elem_bytes, f + i * elem_bytes, size_t(elem_bytes));
+  });
+}
+
+std::optional<Layout> parse_layout(std::string_view text, std::span<const i64> dims) {
+  Layout l;
+  std::vector<i64> covered(dims.size(), 1);
+  while (!text.empty()) {
+    LayoutPiece p;
+    const char* end = text.data() + text.size();
+    auto [slash, e1] = std::from_chars(text.data(), end, p.axis);
+    if (e1 != std::errc() || slash == end || *slash != '/') return {};
+    auto [next, e2] = std::from_chars(slash + 1, end, p.factor);
+    if (e2 != std::errc() || (next != end && *next != ' ') || p.axis < 0 || p.axis >= i64(dims.size()) || p.factor < 0) return {};
+    if (__builtin_mul_overflow(covered[p.axis], p.factor, &covered[p.axis])) return {};
+    l.pieces.push_back(p);
+    text.remove_prefix(size_t(next - text.data()) + (next != end));
+  }
+  for (size_t a = 0; a < dims.size(); a++)
+    if (covered[a] < dims[a]) return {};
+  return l;
 }
 
 }  // namespace tg

@@ -1,8 +1,10 @@
 // How a buffer lies in memory, beside the AST: an ordered list of pieces of its logical axes, outermost first. One to one.
 //   f32[1,64,56,56] as (c/16, h, w, c%16):  {1,4} {2,56} {3,56} {1,16}
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/uop.h"
@@ -31,5 +33,9 @@ struct Layout {
 
 // Elements of `bits` each (8 or more) rearranged from row-major `dims` into the layout; padding is zero.
 void apply_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, const u8* from, u8* to);
+// And back.
+void undo_layout(const Layout& l, std::span<const i64> dims, int elem_bytes, const u8* from, u8* to);
+// The inverse of Layout::str(); nothing if the text is no layout of these dims.
+std::optional<Layout> parse_layout(std::string_view text, std::span<const i64> dims);
 
 }  // namespace tg

@@ -137,7 +137,7 @@ def inspect_prints_every_part(b):
     expect("inputs", summary["inputs"], [{"name": "x", "dtype": "f32", "dims": [2, 3]}])
     expect("outputs", summary["outputs"], [{"name": "y", "dtype": "f32", "dims": [2, 3]}])
     expect("kernels", summary["variants"][0]["kernels"], 1)
-    for part in ("weights", "programs", "memory", "commands", "settings"):
+    for part in ("weights", "programs", "memory", "commands", "settings", "graph", "kernels"):
         json.loads(b.good("tgaot", "inspect", bundle, "--part", part, "--json")[0])
         b.good("tgaot", "inspect", bundle, "--part", part)
 

@@ -77,12 +77,12 @@ void add_compile(CLI::App& app) {
   auto a = std::make_shared<Args>();
   CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
   verb->add_option("model", a->o.model, "the .onnx file")->required();
-  verb->add_option("-o,--output", a->o.output, "the .tgb file; default: the model's name with .tgb, in the current folder");
+  verb->add_option("-o,--output", a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder");
   verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
   verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
-  verb->add_flag("--compress", a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
-  verb->add_flag("--strip", a->o.strip, "leave out the portable part; the bundle cannot be retuned");
-  verb->add_option("--report", a->o.report, "write a JSON report: kernels, memory, times");
+  verb->add_flag("--compress", a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
+  verb->add_flag("--strip", a->o.output.strip, "leave out the portable part; the bundle cannot be retuned");
+  verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
   for (const Later& l : kLater)
     verb->add_option_function<std::string>(
         l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
@@ -91,10 +91,10 @@ void add_compile(CLI::App& app) {
   verb->callback([a] {
     for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
     for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));
-    if (a->o.output.empty()) {
+    if (a->o.output.path.empty()) {
       std::string base = a->o.model.substr(a->o.model.rfind('/') + 1);
       if (base.ends_with(".onnx")) base.resize(base.size() - 5);
-      a->o.output = base + ".tgb";
+      a->o.output.path = base + ".tgb";
     }
     tg::driver::compile_model(a->o);
   });

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "bundle/bundle.h"
-#include "tree.h"
+#include "driver/portable.h"
+#include "driver/tree.h"
+#include "ir/text.h"
 #include "verbs.h"
 
 namespace {
@@ -225,6 +227,41 @@ Tree settings(const tb::BundleDesc& d) {
   return m;
 }
 
+// The tensor graph as ir/text.h prints it.
+Tree graph(const tb::Loaded& l, const std::string& file) {
+  Graph g = driver::read_graph(l, file);
+  Arena::Scope scope(*g.arena);
+  Tree lines = Tree::list();
+  std::string text = print(g.sink);
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    lines.add(text.substr(at, end - at));
+  }
+  return Tree::map().add("graph", std::move(lines));
+}
+
+// The kernels as they were shaped, a target after the other.
+Tree kernels(const tb::BundleDesc& d, const std::string& file) {
+  if (!d.portable) fail(file, ": was compiled with --strip: the kernels' shapes are not in it");
+  Tree all = Tree::map();
+  for (const tb::TargetKernels& t : d.portable->kernels) {
+    Tree list = Tree::list();
+    for (const driver::ShapedKernel& k : driver::read_kernels(t.bytes)) {
+      Tree slots = Tree::list();
+      for (size_t s = 0; s < k.dims.size(); s++) slots.add(str(k.dims[s], k.layouts[s].empty() ? "" : str(" as ", k.layouts[s])));
+      Tree ast = Tree::list();
+      for (size_t at = 0, end; at < k.ast.size(); at = end + 1) {
+        end = k.ast.find('\n', at);
+        ast.add(k.ast.substr(at, end - at));
+      }
+      list.add(Tree::map().add("name", k.name).add("entry", k.entry).add("launches", k.launches).add("tasks", k.tasks).add("opts", k.opts).add("slots", std::move(slots)).add("ast", std::move(ast)));
+    }
+    const tb::Target& target = d.targets[t.target];
+    all.add(str("kernels of ", target.device, ":", target.renderer, ":", target.arch), std::move(list));
+  }
+  return all;
+}
+
 std::span<const u8> bytes_of(const tb::Bytes& b) { return b.owned.empty() ? b.borrowed : std::span<const u8>(b.owned); }
 
 void write_objects(const tb::BundleDesc& d, const std::string& folder) {
@@ -251,6 +288,8 @@ void inspect(const Args& a) {
            : a.part == "memory"   ? memory(l.desc)
            : a.part == "commands" ? all_commands(l.desc)
            : a.part == "settings" ? settings(l.desc)
+           : a.part == "graph"    ? graph(l, a.file)
+           : a.part == "kernels"  ? kernels(l.desc, a.file)
                                   : summary(l, u64(st.st_size));
   std::fputs((a.json ? t.json() : t.text()).c_str(), stdout);
 }
@@ -261,8 +300,8 @@ void add_inspect(CLI::App& app) {
   auto a = std::make_shared<Args>();
   CLI::App* verb = app.add_subcommand("inspect", "prints the parts of a bundle");
   verb->add_option("bundle", a->file, "the .tgb file")->required();
-  verb->add_option("--part", a->part, "summary, weights, programs, memory, commands or settings")
-      ->check(CLI::IsMember({"summary", "weights", "programs", "memory", "commands", "settings"}));
+  verb->add_option("--part", a->part, "summary, weights, programs, memory, commands, settings, graph or kernels")
+      ->check(CLI::IsMember({"summary", "weights", "programs", "memory", "commands", "settings", "graph", "kernels"}));
   verb->add_flag("--json", a->json, "as JSON");
   verb->add_option("--objects", a->objects, "writes the programs' machine code or source into this folder instead");
   verb->callback([a] { inspect(*a); });

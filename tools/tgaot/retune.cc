@@ -1,9 +1,21 @@
 // tgaot retune: a bundle for another target, without the model.
-#include "base/error.h"
+#include "driver/compile.h"
 #include "verbs.h"
 
 void add_retune(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("retune", "a bundle for another target, without the model");
-  verb->allow_extras();
-  verb->callback([] { tg::fail("retune is not built yet in this version"); });
+  struct Args {
+    std::string bundle;
+    tg::driver::OutputOptions o;
+  };
+  auto a = std::make_shared<Args>();
+  CLI::App* verb = app.add_subcommand("retune", "a bundle scheduled and compiled again for the target in DEV, without the model");
+  verb->add_option("bundle", a->bundle, "the .tgb file")->required();
+  verb->add_option("-o,--output", a->o.path, "the new file; default: the bundle itself is replaced");
+  verb->add_flag("--compress", a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
+  verb->add_flag("--strip", a->o.strip, "leave out the portable part; the bundle cannot be retuned again");
+  verb->add_option("--report", a->o.report, "write a JSON report: kernels, memory, times");
+  verb->callback([a] {
+    if (a->o.path.empty()) a->o.path = a->bundle;
+    tg::driver::retune_bundle(a->bundle, a->o);
+  });
 }

@@ -1,4 +1,4 @@
-#include "tree.h"
+#include "driver/tree.h"
 
 #include <algorithm>
 #include <cmath>

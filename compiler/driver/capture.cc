@@ -1,0 +1,157 @@
+#include "driver/capture.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/settings.h"
+
+namespace tg::driver {
+namespace {
+
+constexpr u32 kNone = ~0u;
+
+tgf::Dtype stored(DType d) {
+  TG_CHECK(is_stored(d.kind), "not a dtype of a bundle: ", name(d));
+  return tgf::Dtype(d.kind);
+}
+
+bundle::Signature signature(const Value& v) {
+  bundle::Signature s;
+  s.name = v.name, s.dtype = stored(v.dtype);
+  for (UOp d : v.dims) s.dims.push_back({bundle::Expr(d.as_int()), "", -1});
+  return s;
+}
+
+class Capture {
+ public:
+  Capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled)
+      : g_(g), s_(s), plan_(plan), compiled_(compiled), constant_of_(g.constants.size(), kNone), buffer_of_(s.buffers.size(), kNone), program_of_(plan.jobs.size(), kNone) {}
+
+  bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of) {
+    for (const Value& v : g_.inputs) d_.inputs.push_back(signature(v));
+    for (const Value& v : g_.outputs) d_.outputs.push_back(signature(v));
+    d_.targets.push_back({target.device, target.renderer, target.arch, target.needs});
+    for (const CompiledKernel& k : compiled_) d_.objects.push_back(bundle::Bytes::view(k.object));
+    v_.targets = {0};
+    buffers();
+    std::vector<bundle::Step> steps;
+    for (size_t i = 0; i < s_.calls.size(); i++) steps.push_back(launch(i));
+    batches(std::move(steps));
+    d_.variants.push_back(std::move(v_));
+    // A constant that no kernel reads still belongs to the graph.
+    for (u32 c = 0; c < constant_of_.size(); c++)
+      if (d_.constants[constant(c)].forms.empty()) form(c, Layout::row_major(g_.constants[c].dims));
+    *constant_of = constant_of_;
+    return std::move(d_);
+  }
+
+ private:
+  // Those in the arena, each after the buffers that it lies upon.
+  void buffers() {
+    std::vector<u32> by_offset;
+    for (u32 i = 0; i < s_.buffers.size(); i++)
+      if (s_.buffers[i].offset >= 0) by_offset.push_back(i);
+    std::stable_sort(by_offset.begin(), by_offset.end(), [&](u32 a, u32 b) { return s_.buffers[a].offset < s_.buffers[b].offset; });
+    for (u32 i : by_offset) {
+      const Buffer& b = s_.buffers[i];
+      bundle::Buffer out;
+      out.kind = b.kind == Buffer::Input ? bundle::BufferKind::Input : b.kind == Buffer::Output ? bundle::BufferKind::Output : bundle::BufferKind::Scratch;
+      out.dtype = stored(b.dtype), out.bytes = b.bytes, out.index = b.index;
+      out.align = u32(std::max(1, bits(b.dtype) / 8));
+      for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of_[below]);
+      buffer_of_[i] = u32(v_.buffers.size());
+      v_.buffers.push_back(out);
+    }
+  }
+
+  // The bundle's constant for constant c of the graph.
+  u32 constant(u32 c) {
+    if (constant_of_[c] == kNone) {
+      const ConstantData& k = g_.constants[c];
+      constant_of_[c] = u32(d_.constants.size());
+      d_.constants.push_back({k.name, stored(k.dtype), k.dims, {}});
+    }
+    return constant_of_[c];
+  }
+  u32 form(u32 c, const Layout& l) {
+    const ConstantData& k = g_.constants[c];
+    std::vector<bundle::Form>& forms = d_.constants[constant(c)].forms;
+    bundle::Form f;
+    f.dtype = stored(k.dtype);
+    if (l.is_row_major(k.dims)) {
+      f.bytes = bundle::Bytes::view(k.bytes);
+    } else {
+      f.layout = l.str();
+      f.bytes = bundle::Bytes::lazy(u64(byte_size(k.dtype.kind, l.elems())),
+                                    [&k, l](std::span<u8> to) { apply_layout(l, k.dims, bits(k.dtype) / 8, k.bytes.data(), to.data()); });
+    }
+    forms.push_back(std::move(f));
+    return u32(forms.size() - 1);
+  }
+  u32 weight(const Buffer& b, const Layout& l) {
+    auto [it, fresh] = weight_buffer_.try_emplace({b.index, l.is_row_major(b.dims) ? "" : l.str()}, u32(v_.buffers.size()));
+    if (!fresh) return it->second;
+    bundle::Buffer out;
+    out.kind = bundle::BufferKind::Weight, out.dtype = stored(b.dtype), out.index = constant(b.index), out.form = form(b.index, l);
+    v_.buffers.push_back(out);
+    return it->second;
+  }
+
+  u32 program(size_t call) {
+    const KernelPlan::Use& use = plan_.uses[call];
+    if (program_of_[use.job] != kNone) return program_of_[use.job];
+    bundle::Program p;
+    p.label = plan_.names[use.job], p.entry = plan_.jobs[use.job].entry, p.object = use.job;
+    for (i64 slot : use.slot_of) p.params.push_back(slot < i64(s_.calls[call].outputs) ? bundle::Access::ReadWrite : bundle::Access::Read);
+    d_.programs.push_back(p);
+    return program_of_[use.job] = u32(d_.programs.size() - 1);
+  }
+
+  bundle::Launch launch(size_t call) {
+    const Call& c = s_.calls[call];
+    const KernelPlan::Use& use = plan_.uses[call];
+    const CompiledKernel& k = compiled_[use.job];
+    bundle::Launch l;
+    l.program = program(call);
+    for (size_t s = 0; s < use.slot_of.size(); s++) {
+      u32 b = c.buffers[size_t(use.slot_of[s])];
+      l.args.push_back(s_.buffers[b].kind == Buffer::Constant ? weight(s_.buffers[b], k.layouts[s]) : buffer_of_[b]);
+    }
+    l.grid = {bundle::Expr(k.tasks)};
+    l.flops = bundle::Expr(plan_.work[use.job].flops), l.bytes = bundle::Expr(plan_.work[use.job].bytes);
+    return l;
+  }
+
+  // One straight run, cut into batches that grow: the device starts early.
+  void batches(std::vector<bundle::Step> steps) {
+    i64 most = settings::JIT_BATCH_SIZE();
+    for (size_t at = 0; at < steps.size(); most *= 2) {
+      size_t n = most == 0 ? steps.size() : std::min(size_t(most), steps.size() - at);
+      bundle::Batch b;
+      b.steps.assign(steps.begin() + i64(at), steps.begin() + i64(at + n));
+      v_.body.commands.push_back(std::move(b));
+      at += n;
+    }
+  }
+
+  const Graph& g_;
+  const Schedule& s_;
+  const KernelPlan& plan_;
+  std::span<const CompiledKernel> compiled_;
+  bundle::BundleDesc d_;
+  bundle::Variant v_;
+  std::vector<u32> constant_of_;                            // by constant of the graph
+  std::vector<u32> buffer_of_;                              // by buffer of the schedule
+  std::vector<u32> program_of_;                             // by job
+  std::map<std::pair<u32, std::string>, u32> weight_buffer_;  // (constant of the graph, layout) -> buffer of the variant
+};
+
+}  // namespace
+
+bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled, const Target& target,
+                           std::vector<u32>* constant_of) {
+  return Capture(g, s, plan, compiled).run(target, constant_of);
+}
+
+}  // namespace tg::driver

@@ -1,0 +1,170 @@
+#include "driver/fold.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "driver/execute.h"
+#include "driver/narrow.h"
+#include "ir/eval.h"
+
+namespace tg::driver {
+namespace {
+
+constexpr i64 kKeepBytes = 1 << 20;  // results up to this are kept even if they are larger than their inputs
+
+i64 bytes_of(UOp u) { return byte_size(u.dtype().kind, elems(shape(u)).as_int()); }
+
+// Constants below u, each once, in the order in which they are met.
+std::vector<UOp> constants_below(UOp u) {
+  std::vector<UOp> v;
+  for (UOp n : toposort(u))
+    if (n.is(Op::Constant)) v.push_back(n);
+  return v;
+}
+
+// Sources that are tensors of their own: no shapes, no scalar expressions over placeholders.
+std::span<const UOp> values_of(UOp u) {
+  std::span<const UOp> s = u.src();
+  switch (u.op()) {
+    case Op::Reshape:
+    case Op::Expand:
+    case Op::Shrink: return s.first(1);
+    case Op::Fold: return s.first(size_t(u.arg<FoldArg>().inputs));
+    case Op::Param:
+    case Op::Constant:
+    case Op::Stack:
+    case Op::Iota:
+    case Op::Var: return {};
+    default: return s;
+  }
+}
+
+// A number a place, of an element or of a few: nothing that memory could save.
+bool is_cheap_without_constants(UOp u) {
+  for (UOp n : toposort(u))
+    if (n.is(Op::Constant) || n.is(Op::Reduce) || n.is(Op::Fold) || n.is(Op::Scan) || n.is(Op::Sort) || n.is(Op::Scatter) || kTranscendental.has(n.op())) return false;
+  return true;
+}
+
+// Casts, and an offset taken away: done for free where the value is read, which is smaller than the result.
+bool only_widens(UOp u) {
+  for (UOp n : toposort(u)) {
+    if (n.is(Op::Constant) || n.is(Op::Const) || n.is(Op::Stack) || n.is(Op::Cast) || is_movement(n.op())) continue;
+    if (is_int(u.dtype()) && (n.is(Op::Sub) || n.is(Op::Add))) continue;
+    return false;
+  }
+  return true;
+}
+
+class Folder {
+ public:
+  explicit Folder(Graph& g) : g_(g), nodes_(toposort(g.sink)), constant_(constant_nodes(nodes_)) {}
+
+  i64 run() {
+    for (UOp u : nodes_)
+      if (!constant_[u])
+        for (UOp s : values_of(u)) visit(s);
+    if (roots_.empty()) return 0;
+    compute();
+    return i64(roots_.size());
+  }
+
+ private:
+  struct Root {
+    UOp value, narrowed;
+  };
+
+  void visit(UOp u) {
+    if (!constant_[u] || seen_[u]++) return;
+    if (u.is(Op::Const) || u.is(Op::Constant)) return;
+    if (is_worth_folding(u, g_)) return roots_.push_back({u, narrow(u)});
+    for (UOp s : values_of(u)) visit(s);
+  }
+
+  // All of them by one graph, whose inputs are the constants' bytes.
+  void compute() {
+    std::vector<UOp> narrowed;  // each once
+    std::map<u32, size_t> at;   // by node id
+    for (const Root& r : roots_)
+      if (at.try_emplace(r.narrowed.id(), narrowed.size()).second) narrowed.push_back(r.narrowed);
+    Graph sub;
+    sub.arena = g_.arena;
+    std::vector<std::span<const u8>> inputs;
+    std::vector<std::pair<UOp, UOp>> params, results;
+    UOp sink = node(Op::Sink, Kind::Void, std::span<const UOp>(narrowed));
+    for (UOp c : constants_below(sink)) {
+      const ConstantData& d = g_.constants[size_t(c.arg_int())];
+      params.push_back({c, tensor::param(i64(inputs.size()), d.dtype, shape(c))});
+      sub.inputs.push_back({str("c", inputs.size()), d.dtype, shape(c)});
+      inputs.push_back(d.bytes);
+    }
+    sub.sink = substitute(sink, params);
+    for (size_t i = 0; i < narrowed.size(); i++) sub.outputs.push_back({str("f", i), narrowed[i].dtype(), shape(narrowed[i])});
+    auto bytes = execute(sub, inputs);
+    std::vector<UOp> made;
+    for (size_t i = 0; i < narrowed.size(); i++) made.push_back(constant(narrowed[i], bytes[i]));
+    for (const Root& r : roots_) results.push_back({r.value, widen(made[at[r.narrowed.id()]], shape(r.value))});
+    g_.sink = substitute(g_.sink, results);
+    drop_unused();
+  }
+
+  UOp constant(UOp u, const std::shared_ptr<std::vector<u8>>& bytes) {
+    if (rank(u) == 0) {
+      u64 v = decode(u.dtype(), {}, *bytes).v[0];
+      return konst_bits(u.dtype(), v);
+    }
+    std::vector<UOp> from = constants_below(u);
+    std::string name = "folded";
+    if (!from.empty()) name = g_.constants[size_t(std::max_element(from.begin(), from.end(), [](UOp a, UOp b) { return bytes_of(a) < bytes_of(b); })->arg_int())].name + "'";
+    g_.constants.push_back({name, u.dtype(), const_shape(u), *bytes, bytes});
+    return tensor::constant(i64(g_.constants.size()) - 1, u.dtype(), shape(u));
+  }
+
+  void drop_unused() {
+    std::vector<std::pair<UOp, UOp>> map;
+    std::vector<ConstantData> kept;
+    for (UOp u : toposort(g_.sink)) {
+      if (!u.is(Op::Constant)) continue;
+      map.push_back({u, tensor::constant(i64(kept.size()), u.dtype(), shape(u))});
+      kept.push_back(g_.constants[size_t(u.arg_int())]);
+    }
+    g_.sink = substitute(g_.sink, map);
+    g_.constants = std::move(kept);
+  }
+
+  Graph& g_;
+  std::vector<UOp> nodes_;
+  Memo<u8> constant_, seen_;
+  std::vector<Root> roots_;
+};
+
+}  // namespace
+
+Memo<u8> constant_nodes(std::span<const UOp> nodes) {
+  Memo<u8> constant;
+  for (UOp u : nodes) {
+    bool yes = !u.is(Op::Param) && !u.is(Op::Var) && !u.is(Op::Sink);
+    for (UOp s : u.src()) yes &= constant[s] != 0;
+    constant[u] = yes;
+  }
+  return constant;
+}
+
+bool is_worth_folding(UOp u, const Graph& g) {
+  if (is_movement(u.op()) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) || u.is(Op::Stack)) return false;
+  if (!is_stored(u.dtype().kind) || !has_const_shape(u) || elems(shape(u)).as_int() == 0) return false;
+  UOp n = narrow(u);
+  if (is_movement(n.op())) return false;
+  i64 inputs = 0;
+  for (UOp c : constants_below(n)) inputs += i64(g.constants[size_t(c.arg_int())].bytes.size());
+  if (bytes_of(n) > inputs && (bytes_of(n) > kKeepBytes || only_widens(n))) return false;
+  return !is_cheap_without_constants(n);
+}
+
+i64 fold_constants(Graph& g) {
+  Arena::Scope scope(*g.arena);
+  return Folder(g).run();
+}
+
+}  // namespace tg::driver
