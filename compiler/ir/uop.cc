@@ -321,8 +321,9 @@ UOp cast(UOp x, DType d) {
       if (d.kind == Kind::Bool) return konst(d, v != 0);  // NaN is true
       if (std::trunc(v) >= f64(int_min(d.kind)) && std::trunc(v) <= f64(int_max(d.kind)) && std::abs(v) < 9e18) return konst(d, i64(v));
     } else {
-      if (is_float(d)) return konst_f(d, x.dtype().kind == Kind::U64 ? f64(u64(x.as_int())) : f64(x.as_int()));
-      return konst(d, x.as_int());
+      // Rounded once: only where f64 holds the integer.
+      if (is_float(d) && x.as_int() >= -(i64(1) << 53) && x.as_int() <= i64(1) << 53 && (x.dtype().kind != Kind::U64 || x.as_int() >= 0)) return konst_f(d, f64(x.as_int()));
+      if (!is_float(d)) return konst(d, x.as_int());
     }
   }
   return node(Op::Cast, d, {x});
