@@ -8,13 +8,6 @@
 
 namespace tg {
 
-std::vector<UOp> closed_ranges(UOp u) {
-  size_t from = u.is(Op::Reduce) ? 0 : u.is(Op::Fold) ? size_t(u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states) : u.is(Op::Store) ? 2 : u.nsrc();
-  std::vector<UOp> r;
-  for (size_t i = from; i < u.nsrc(); i++)
-    if (u.src(i).is(Op::Range)) r.push_back(u.src(i));
-  return r;
-}
 std::vector<UOp> reduce_values(UOp u) {
   std::vector<UOp> r;
   for (UOp s : u.src())

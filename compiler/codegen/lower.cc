@@ -10,6 +10,13 @@
 namespace tg {
 namespace {
 
+// exp(x - max of the row): its argument is not positive, and a class of its own in the numeric contract.
+bool softmax_exp(UOp u) {
+  if (!u.is(Op::Exp) || u.dtype().kind != Kind::F32 || !u.src(0).is(Op::Sub)) return false;
+  UOp m = u.src(0).src(1);
+  return m.is(Op::Reduce) && m.arg<ReduceArg>().kind == ReduceKind::Max;
+}
+
 UOp lower_functions(UOp ast) {
   Memo<UOp> to;
   for (UOp u : toposort(ast)) {
@@ -17,7 +24,7 @@ UOp lower_functions(UOp ast) {
     bool same = true;
     for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
     UOp v = same ? u : with_src(u, src);
-    to[u] = v.in(kTranscendental) ? lower_transcendental(v) : v;
+    to[u] = softmax_exp(u) ? exp_fast(v.src(0)) : v.in(kTranscendental) ? lower_transcendental(v) : v;
   }
   return to[ast];
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/loops.h"
 #include "opt/kernel.h"
 
 namespace tg {
@@ -22,21 +23,13 @@ UOp expand(UOp ast);                                          // expand.cc: UPCA
 UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes
 std::vector<UOp> linearize(UOp ast);                          // linearize.cc: loops and accumulators, in order
 
-// The sources of a REDUCE, FOLD or STORE that are RANGEs it closes.
-std::vector<UOp> closed_ranges(UOp u);
-std::vector<UOp> reduce_values(UOp u);                        // the sources of a REDUCE that are not
+// The sources of a REDUCE that are not RANGEs.
+std::vector<UOp> reduce_values(UOp u);
 
 // An expression over placeholders with them replaced; constants get the lanes of what replaces them.
 UOp instantiate(UOp expr, std::span<const std::pair<UOp, UOp>> values, int lanes);
 
 // States x and y of a FOLD combined by its merge.
 std::vector<UOp> merge_fold_states(UOp fold, const std::vector<UOp>& x, const std::vector<UOp>& y);
-
-// expr = factor * r + rest with a constant factor and a rest without r; nothing if it is not of that form.
-struct LinearIn {
-  i64 factor;
-  UOp rest;
-};
-std::optional<LinearIn> linear_in(UOp expr, UOp r);
 
 }  // namespace tg

@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "codegen/lower.h"
+#include "ir/loops.h"
+#include "opt/keep.h"
 #include "opt/prepare.h"
 #include "rules/symbolic.h"
 
@@ -72,7 +73,12 @@ class Planner {
       if (u.is(Op::Param) && bits(u.dtype()) < 8) return k_;
     v_ = view_of(k_);
     if (k_.ordered.empty()) {
-      if (!contraction()) stream();
+      if (!contraction()) {
+        for (i64 value = 0; value < i64(kept_values(k_.ast).size()); value++)
+          if (apply({OptKind::Keep, value, i64(RowPlace::Out)}) || apply({OptKind::Keep, value, i64(RowPlace::Stack)})) break;
+        v_ = view_of(k_);
+        stream();
+      }
     }
     threads();
     return k_;

@@ -7,6 +7,7 @@
 //   PADTO a n      axis a runs to the next multiple of n; what lies outside is neither loaded nor stored
 //   TILE a n       a is split by n and its outer part becomes the outermost loop; 1: the whole loop moves
 //   PACK s         constant slot s lies in the order in which this kernel reads it
+//   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 #include <algorithm>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "opt/keep.h"
 #include "opt/kernel.h"
 #include "rules/symbolic.h"
 
@@ -535,17 +537,37 @@ Result<Kernel> Kernel::with(const Opt& o) const {
 
 namespace {
 
+// Loop nests of their own (the copies of PEEL, the phases of a row) may each have lanes; one value may not have two sets of them.
+bool two_sets_of_lanes(UOp ast) {
+  Memo<UOp> over;
+  for (UOp u : toposort(ast)) {
+    UOp v = u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector ? u : UOp{};
+    if (!u.is(Op::Sink))
+      for (UOp s : u.src()) {
+        if (!over[s]) continue;
+        if (v && v != over[s]) return true;
+        v = over[s];
+      }
+    if (v && u.in(Op::Reduce | Op::Fold | Op::Store)) {
+      std::vector<UOp> l = ranges_of(u);
+      if (std::find(l.begin(), l.end(), v) != l.end()) v = {};
+    }
+    over[u] = v;
+  }
+  return false;
+}
+
 Result<Kernel> apply(const Kernel& k, const Opt& o) {
   switch (o.kind) {
     case OptKind::Upcast: return split(k, o, AxisKind::Upcast);
     case OptKind::Vector: {
       for (UOp u : toposort(k.ast)) {
-        if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector)
-          return R::no("axis ", u.arg<RangeArg>().id, " has the lanes");
         if (u.in(Op::Param | Op::Load) && bits(u.dtype()) < 8) return R::no("elements under 8 bits have no lanes");
       }
       if (o.arg < 2 || o.arg > 64) return R::no("VECTOR of ", o.arg);
-      return split(k, o, AxisKind::Vector);
+      R r = split(k, o, AxisKind::Vector);
+      if (r && two_sets_of_lanes(r->ast)) return R::no("a value would run in the lanes of two axes");
+      return r;
     }
     case OptKind::Unroll: return split(k, o, AxisKind::Unroll);
     case OptKind::Thread: return thread(k, o);
@@ -554,7 +576,7 @@ Result<Kernel> apply(const Kernel& k, const Opt& o) {
     case OptKind::Tile: return tile(k, o);
     case OptKind::Pack: return pack(k, o);
     case OptKind::Peel: return peel(k, o);
-    case OptKind::Keep: return R::no("KEEP is not built yet");
+    case OptKind::Keep: return keep(k, o);
   }
   return R::no("unknown Opt");
 }

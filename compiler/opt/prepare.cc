@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "codegen/lower.h"
+#include "ir/loops.h"
 #include "rules/symbolic.h"
 
 namespace tg {

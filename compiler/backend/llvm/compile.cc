@@ -339,7 +339,7 @@ class Emitter {
   llvm::Value* compute(UOp u) {
     DType d = u.dtype();
     if (u.is(Op::Cast)) return convert(val(u.src(0)), u.src(0).dtype(), d);
-    if (u.is(Op::Bitcast)) return b_.CreateBitCast(val(u.src(0)), type(d));
+    if (u.is(Op::Bitcast)) return from_memory(b_.CreateBitCast(to_memory(val(u.src(0)), u.src(0).dtype()), memory_type(d)), d);
     llvm::Value* x = val(u.src(0));
     DType s = u.src(0).dtype();
     bool f = is_float(s), un = is_uint(s) || s.kind == Kind::Bool;
