@@ -43,7 +43,7 @@ class Vectorizer {
     bool same = true;
     for (UOp s : u.src()) src.push_back(to_[s]), same &= src.back() == s;
     if (!v) {
-      to_[u] = same ? u : with_src(u, src);
+      to_[u] = same ? u : one_horizontal_step(u, src);
       return;
     }
     int n = lanes_of(v);
@@ -85,6 +85,14 @@ class Vectorizer {
     TG_CHECK(is_elementwise(u.op()), "no lanes for ", info(u.op()).name);
     for (UOp& s : src) s = widen(s, n);
     to_[u] = is_alu(u.op()) ? alu(u.op(), src) : node(u.op(), u.dtype().vec(u16(n)), std::span<const UOp>(src));
+  }
+
+  // Partial results of one reduce are combined as vectors, before their horizontal step.
+  static UOp one_horizontal_step(UOp u, std::span<const UOp> src) {
+    if (is_binary(u.op()) && src[0].is(Op::HReduce) && src[1].is(Op::HReduce) && src[0].arg_int() == src[1].arg_int() &&
+        alu_op(ReduceKind(src[0].arg_int())) == u.op() && src[0].src(0).dtype() == src[1].src(0).dtype())
+      return node(Op::HReduce, u.dtype(), {alu(u.op(), {src[0].src(0), src[1].src(0)})}, src[0].arg_int());
+    return with_src(u, src);
   }
 
   // The address of n lanes: one scalar offset if they are neighbours, else a vector of offsets.
