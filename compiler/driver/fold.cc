@@ -12,6 +12,7 @@ namespace tg::driver {
 namespace {
 
 constexpr i64 kKeepBytes = 1 << 20;  // results up to this are kept even if they are larger than their inputs
+constexpr i64 kInterpretedElems = 1 << 17;  // of all values on the way to a result; compiling a kernel takes longer
 
 i64 bytes_of(UOp u) { return byte_size(u.dtype().kind, elems(shape(u)).as_int()); }
 
@@ -45,6 +46,17 @@ bool is_cheap_without_constants(UOp u) {
   for (UOp n : toposort(u))
     if (n.is(Op::Constant) || n.is(Op::Reduce) || n.is(Op::Fold) || n.is(Op::Scan) || n.is(Op::Sort) || n.is(Op::Scatter) || kTranscendental.has(n.op())) return false;
   return true;
+}
+
+// Little work on ops that the interpreter computes as the kernels do, bit for bit: each is rounded by itself, none has an order of its own.
+bool is_for_interpreter(UOp u) {
+  i64 work = 0;
+  for (UOp n : toposort(u)) {
+    if (n.is(Op::Const) || n.is(Op::Stack)) continue;
+    if (!(n.is(Op::Constant) || is_movement(n.op()) || (is_elementwise(n.op()) && !kTranscendental.has(n.op()) && !n.is(Op::Rem))) || !has_const_shape(n)) return false;
+    work += elems(shape(n)).as_int();
+  }
+  return work <= kInterpretedElems;
 }
 
 // Casts, and an offset taken away: done for free where the value is read, which is smaller than the result.
@@ -82,17 +94,27 @@ class Folder {
     for (UOp s : values_of(u)) visit(s);
   }
 
-  // All of them by one graph, whose inputs are the constants' bytes.
   void compute() {
-    std::vector<UOp> narrowed;  // each once
-    std::map<u32, size_t> at;   // by node id
+    std::vector<UOp> small, large;  // each once
+    std::map<u32, UOp> made;        // by node id
     for (const Root& r : roots_)
-      if (at.try_emplace(r.narrowed.id(), narrowed.size()).second) narrowed.push_back(r.narrowed);
+      if (made.try_emplace(r.narrowed.id()).second) (is_for_interpreter(r.narrowed) ? small : large).push_back(r.narrowed);
+    std::vector<Values> values = eval(small, {{}, &g_.constants, {}});
+    for (size_t i = 0; i < small.size(); i++) made[small[i].id()] = constant(small[i], std::make_shared<std::vector<u8>>(encode(values[i])));
+    if (!large.empty()) compile(large, made);
+    std::vector<std::pair<UOp, UOp>> results;
+    for (const Root& r : roots_) results.push_back({r.value, widen(made[r.narrowed.id()], shape(r.value))});
+    g_.sink = substitute(g_.sink, results);
+    drop_unused();
+  }
+
+  // By one graph, whose inputs are the constants' bytes.
+  void compile(const std::vector<UOp>& roots, std::map<u32, UOp>& made) {
     Graph sub;
     sub.arena = g_.arena;
     std::vector<std::span<const u8>> inputs;
-    std::vector<std::pair<UOp, UOp>> params, results;
-    UOp sink = node(Op::Sink, Kind::Void, std::span<const UOp>(narrowed));
+    std::vector<std::pair<UOp, UOp>> params;
+    UOp sink = node(Op::Sink, Kind::Void, std::span<const UOp>(roots));
     for (UOp c : constants_below(sink)) {
       const ConstantData& d = g_.constants[size_t(c.arg_int())];
       params.push_back({c, tensor::param(i64(inputs.size()), d.dtype, shape(c))});
@@ -100,13 +122,9 @@ class Folder {
       inputs.push_back(d.bytes);
     }
     sub.sink = substitute(sink, params);
-    for (size_t i = 0; i < narrowed.size(); i++) sub.outputs.push_back({str("f", i), narrowed[i].dtype(), shape(narrowed[i])});
+    for (size_t i = 0; i < roots.size(); i++) sub.outputs.push_back({str("f", i), roots[i].dtype(), shape(roots[i])});
     auto bytes = execute(sub, inputs);
-    std::vector<UOp> made;
-    for (size_t i = 0; i < narrowed.size(); i++) made.push_back(constant(narrowed[i], bytes[i]));
-    for (const Root& r : roots_) results.push_back({r.value, widen(made[at[r.narrowed.id()]], shape(r.value))});
-    g_.sink = substitute(g_.sink, results);
-    drop_unused();
+    for (size_t i = 0; i < roots.size(); i++) made[roots[i].id()] = constant(roots[i], bytes[i]);
   }
 
   UOp constant(UOp u, const std::shared_ptr<std::vector<u8>>& bytes) {

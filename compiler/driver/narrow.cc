@@ -36,7 +36,8 @@ class Narrower {
         if (!shape(src.back())[a].is_const(1)) common[a] = full[a];
     }
     for (UOp& s : src) s = widen(s, common);
-    return with_src(u, src);
+    UOp n = with_src(u, src);
+    return rank(n) == full.size() ? n : u;  // what folded to a number is left as it was
   }
 
   // The dims of both sides in the smallest groups of equal products: a group repeats as a whole or not at all.

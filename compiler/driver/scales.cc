@@ -87,7 +87,7 @@ class Mover {
       UOp u = user_[at];
       if (is_step(u)) {
         steps.push_back(u);
-        if (offset) offset = narrow(apply(u, widen(offset, shape(at))));
+        if (offset && rank(offset) != 0) offset = narrow(apply(u, widen(offset, shape(at))));
         at = u;
         continue;
       }
