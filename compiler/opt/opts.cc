@@ -10,8 +10,7 @@
 //   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+#include <charconv>
 #include <functional>
 #include <map>
 
@@ -32,23 +31,36 @@ std::string Opt::str() const {
 std::string opts_text(const std::vector<Opt>& v) { return join(v, ", "); }
 
 Result<std::vector<Opt>> parse_opts(std::string_view text) {
+  using R = Result<std::vector<Opt>>;
   std::vector<Opt> out;
-  size_t at = 0;
-  while (at < text.size()) {
-    size_t end = std::min(text.find(',', at), text.size());
-    std::string one(text.substr(at, end - at));
-    at = end + 1;
-    char name[16] = "", axis[32] = "";
-    long long arg = 0, arg2 = 0;
-    if (std::sscanf(one.c_str(), " %15[A-Z] %31[0-9/] %lld %lld", name, axis, &arg, &arg2) < 2) return Result<std::vector<Opt>>::no("not an Opt: ", one);
+  while (!text.empty()) {
+    size_t comma = std::min(text.find(','), text.size());
+    std::string_view one = text.substr(0, comma), rest = one;
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    auto word = [&] {
+      while (!rest.empty() && rest[0] == ' ') rest.remove_prefix(1);
+      std::string_view w = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(w.size());
+      return w;
+    };
+    bool good = true;
+    auto number = [&](std::string_view w, auto* v) {
+      auto [end, ec] = std::from_chars(w.data(), w.data() + w.size(), *v);
+      good &= ec == std::errc() && end == w.data() + w.size();
+    };
     Opt o{};
-    bool known = false;
-    for (size_t i = 0; i < std::size(kOptNames); i++)
-      if (std::string_view(kOptNames[i]) == name) o.kind = OptKind(i), known = true;
-    if (!known) return Result<std::vector<Opt>>::no("no Opt is called ", std::string(name));
-    o.target = std::atoll(axis);
-    if (const char* slash = std::strchr(axis, '/')) o.part = u8(std::atoi(slash + 1));
-    o.arg = arg, o.arg2 = arg2;
+    std::string_view name = word(), target = word(), arg = word(), arg2 = word();
+    size_t kind = 0;
+    while (kind < std::size(kOptNames) && kOptNames[kind] != name) kind++;
+    if (kind == std::size(kOptNames)) return R::no("no Opt is called ", std::string(name));
+    o.kind = OptKind(kind);
+    size_t slash = target.find('/');
+    number(target.substr(0, slash), &o.target);
+    if (slash != target.npos) number(target.substr(slash + 1), &o.part);
+    if (o.kind != OptKind::Pack) number(arg, &o.arg);
+    else good &= arg.empty();
+    if (!arg2.empty()) number(arg2, &o.arg2);
+    if (!good || !word().empty()) return R::no("not an Opt: ", std::string(one));
     out.push_back(o);
   }
   return out;
@@ -248,6 +260,7 @@ R swap(const Kernel& k, const Opt& o) {
   other.target = o.arg, other.part = u8(o.arg2);
   Found g = find_axis(k, other);
   if (!g.why.empty()) return R::no(g.why);
+  if (is_axis(f.axis.ranges[0], o.arg, o.arg2)) return R::no("an axis does not change places with itself");
   bool done = false;
   Kernel n = k;
   n.ast = reorder(k.ast, [&](std::vector<UOp>& rs) {
