@@ -1,0 +1,373 @@
+// Each Opt on a small kernel: the loops it leaves, that the numbers stay, and what it refuses.
+#include "small_kernel.h"
+
+using namespace tg;
+
+namespace {
+
+class Opts : public SmallKernel {};
+
+// --- text -------------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, TextReadsBack) {
+  std::vector<Opt> all{{OptKind::Upcast, 2, 6},   {OptKind::Vector, 0, 16, 0, 3}, {OptKind::Unroll, 4, 4}, {OptKind::Thread, 0, 8}, {OptKind::Swap, 1, 3, 2, 1},
+                       {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3}};
+  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3");
+  auto back = parse_opts(opts_text(all));
+  ASSERT_TRUE(back) << back.why();
+  EXPECT_EQ(*back, all);
+  EXPECT_EQ(opts_text({}), "");
+  EXPECT_TRUE(parse_opts("")->empty());
+}
+TEST_F(Opts, TextOfEveryKindReadsBack) {
+  for (size_t kind = 0; kind < std::size(kOptNames); kind++)
+    for (i64 arg2 : {0, 2})
+      for (u8 part : {0, 1, 200}) {
+        Opt o{OptKind(kind), 7, OptKind(kind) == OptKind::Pack ? 0 : 5, OptKind(kind) == OptKind::Pack ? 0 : arg2, part};
+        auto back = parse_opts(o.str());
+        ASSERT_TRUE(back) << o.str();
+        EXPECT_EQ((*back)[0], o) << o.str();
+      }
+}
+TEST_F(Opts, WhatIsNoOptIsRefused) {
+  EXPECT_EQ(parse_opts("UNTWIST 1 2").why(), "no Opt is called UNTWIST");
+  EXPECT_EQ(parse_opts("UPCAST").why(), "not an Opt: UPCAST");
+  EXPECT_FALSE(parse_opts("UPCAST 1 4, , VECTOR 0 4"));
+  EXPECT_FALSE(parse_opts("UPCAST 1"));
+  EXPECT_FALSE(parse_opts("UPCAST 1 4 x"));
+  EXPECT_FALSE(parse_opts("UPCAST 1/2/3 4"));
+  EXPECT_FALSE(parse_opts("UPCAST 1/256 4")) << "parts are below 256";
+}
+
+// --- axes -------------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, OutputLoopsComeFirst) {
+  matmul(6, 8, 5);
+  EXPECT_EQ(loops(k), "0 LOOP 6, 1 LOOP 8, 2 REDUCE 5");
+}
+TEST_F(Opts, TheLoopsOfOneIdAreOneAxis) {
+  row_max(3, 4);
+  std::vector<Axis> a = axes(k.ast);
+  ASSERT_EQ(a.size(), 2u);
+  EXPECT_EQ(a[1].ranges.size(), 2u);
+  EXPECT_TRUE(a[1].output);
+  EXPECT_FALSE(a[1].reduce);
+}
+
+// --- UPCAST VECTOR UNROLL ---------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, UpcastSplitsOffTheInnermost) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "UPCAST 0 3")), "0 LOOP 2, 0/1 UPCAST 3, 1 LOOP 8");
+}
+TEST_F(Opts, UpcastOfAWholeAxisLeavesNoLoop) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "UPCAST 0 6")), "0/1 UPCAST 6, 1 LOOP 8");
+}
+TEST_F(Opts, UpcastTwiceSplitsWhatRemains) {
+  stream(12, 8);
+  EXPECT_EQ(loops(with(k, "UPCAST 0 3, UPCAST 0 2")), "0 LOOP 2, 0/2 UPCAST 2, 0/1 UPCAST 3, 1 LOOP 8");
+}
+TEST_F(Opts, VectorSplitsOffLanes) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "VECTOR 1 4")), "0 LOOP 6, 1 LOOP 2, 1/1 VECTOR 4");
+}
+TEST_F(Opts, LanesMayRunAcrossMemory) {
+  stream(6, 8);
+  with(k, "VECTOR 0 2");  // gathers and scatters
+}
+TEST_F(Opts, VectorOfAReduceAxis) {
+  matmul(3, 4, 8);
+  EXPECT_EQ(loops(with(k, "VECTOR 2 4")), "0 LOOP 3, 1 LOOP 4, 2 REDUCE 2, 2/1 VECTOR 4");
+}
+TEST_F(Opts, UnrollSplitsOffTermsOfASum) {
+  matmul(3, 4, 8);
+  EXPECT_EQ(loops(with(k, "UNROLL 2 2")), "0 LOOP 3, 1 LOOP 4, 2 REDUCE 4, 2/1 UNROLL 2");
+  EXPECT_EQ(loops(with(k, "UNROLL 2 8")), "0 LOOP 3, 1 LOOP 4, 2/1 UNROLL 8");
+}
+TEST_F(Opts, ARegisterTile) {
+  matmul(6, 16, 8);
+  EXPECT_EQ(loops(with(k, "VECTOR 1 4, UPCAST 1 2, UPCAST 0 3, UNROLL 2 2")),
+            "0 LOOP 2, 0/1 UPCAST 3, 1 LOOP 2, 1/2 UPCAST 2, 1/1 VECTOR 4, 2 REDUCE 4, 2/1 UNROLL 2");
+}
+TEST_F(Opts, TheLoopsOfARowSplitAsOne) {
+  row_max(3, 8);
+  Kernel q = with(k, "VECTOR 1 4");
+  EXPECT_EQ(loops(q), "0 LOOP 3, 1 LOOP 2, 1/1 VECTOR 4");
+  int lanes = 0;
+  for (UOp u : toposort(q.ast)) lanes += u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector;
+  EXPECT_EQ(lanes, 2);
+}
+TEST_F(Opts, UpcastOfARowUnrollsItsReduce) {
+  row_max(3, 8);
+  Kernel q = with(k, "UPCAST 1 2");
+  int upcast = 0, unroll = 0;
+  for (UOp u : toposort(q.ast))
+    if (u.is(Op::Range)) upcast += u.arg<RangeArg>().kind == AxisKind::Upcast, unroll += u.arg<RangeArg>().kind == AxisKind::Unroll;
+  EXPECT_EQ(upcast, 1);
+  EXPECT_EQ(unroll, 1);
+}
+TEST_F(Opts, AFoldTakesUnrollAndLanes) {
+  arg_max(3, 12);
+  with(k, "UNROLL 1 3");
+  with(k, "UNROLL 1 12");
+  with(k, "VECTOR 1 4");
+  with(k, "VECTOR 1 4, UNROLL 1 3");
+  with(k, "UPCAST 0 3");
+  with(k, "VECTOR 0 3");
+}
+TEST_F(Opts, SplitRefusals) {
+  row_max(6, 8);
+  EXPECT_EQ(refusal("UPCAST 0 4"), "axis 0 of size 6 is no multiple of 4");
+  EXPECT_EQ(refusal("UPCAST 7 2"), "no axis 7/0");
+  EXPECT_EQ(refusal("UPCAST 0/1 2"), "no axis 0/1");
+  EXPECT_EQ(refusal("UNROLL 0 2"), "UNROLL is for reduce axes");
+  EXPECT_EQ(refusal("UNROLL 1 2"), "UNROLL is for reduce axes") << "an output loop shares the axis";
+  EXPECT_EQ(refusal("VECTOR 1 1"), "VECTOR of 1");
+  EXPECT_EQ(refusal("VECTOR 1 128"), "VECTOR of 128");
+  EXPECT_EQ(refusal("UPCAST 0 0"), "axis 0 of size 6 is no multiple of 0");
+  EXPECT_EQ(refusal("UPCAST 0 -2"), "axis 0 of size 6 is no multiple of -2");
+  EXPECT_EQ(refusal("UPCAST 0 -9223372036854775808"), "axis 0 of size 6 is no multiple of -9223372036854775808");
+}
+TEST_F(Opts, ReduceAxesTakeNoUpcast) {
+  matmul(4, 4, 4);
+  EXPECT_EQ(refusal("UPCAST 2 2"), "UPCAST is for output axes");
+}
+TEST_F(Opts, WhatIsSplitOffIsNotSplitAgain) {
+  stream(8, 8);
+  EXPECT_EQ(refusal(with(k, "UPCAST 0 4"), "UPCAST 0/1 2"), "axis 0 is split already");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 8"), "UPCAST 1/1 2"), "axis 1 is split already");
+}
+TEST_F(Opts, OneValueHasOneSetOfLanes) {
+  matmul(4, 4, 4);
+  EXPECT_NE(refusal(with(k, "VECTOR 0 4"), "VECTOR 1 4"), "accepted");
+  EXPECT_NE(refusal(with(k, "VECTOR 0 4"), "VECTOR 2 4"), "accepted");
+}
+TEST_F(Opts, PackedElementsHaveNoLanes) {
+  UOp o = buffer({8}, false, Kind::I32), x = buffer({8}, false, Kind::I4), i = loop(0, 8);
+  finish({store(at(o, {i}), cast(load(x, {i}), Kind::I32), {i})});
+  EXPECT_EQ(refusal("VECTOR 0 4"), "elements under 8 bits have no lanes");
+}
+TEST_F(Opts, OrderedAxesAreLeftAlone) {
+  stream(6, 8);
+  k.ordered = {1};
+  for (const char* o : {"UPCAST 1 2", "VECTOR 1 4", "UNROLL 1 2", "THREAD 1 2", "SWAP 0 1", "SWAP 1 0", "PADTO 1 3", "TILE 1 2", "PEEL 1 3"})
+    EXPECT_EQ(refusal(o), "axis 1 runs in its order") << o;
+  EXPECT_EQ(loops(with(k, "UPCAST 0 2")), "0 LOOP 3, 0/1 UPCAST 2, 1 LOOP 8");
+}
+TEST_F(Opts, AFreeSizeIsNotSplit) {
+  UOp n = var("n", 1, 64), o = buffer({64}), x = buffer({64}), i = range(n, {0, 0, 0, AxisKind::Loop});
+  finish({store(at(o, {i}), load(x, {i}), {i})});
+  EXPECT_EQ(loops(k), "0 LOOP ?");
+  EXPECT_EQ(refusal("UPCAST 0 2"), "axis 0 has no fixed size");
+}
+
+// --- THREAD -----------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, ThreadCutsALoopIntoTasks) {
+  stream(12, 8);
+  EXPECT_EQ(loops(with(k, "THREAD 0 4")), "0/1 TASK 4, 0 LOOP 3, 1 LOOP 8");
+  EXPECT_EQ(loops(with(k, "THREAD 0 12")), "0/1 TASK 12, 1 LOOP 8");
+  EXPECT_EQ(lower(with(k, "THREAD 0 4")).tasks, 4);
+  EXPECT_EQ(lower(k).tasks, 1);
+}
+TEST_F(Opts, UnevenTasksHaveEvenShares) {
+  stream(11, 8);
+  EXPECT_EQ(loops(with(k, "THREAD 0 4")), "0/1 TASK 4, 0 LOOP ?, 1 LOOP 8");  // 2, 3, 3, 3
+}
+TEST_F(Opts, ThreadOfAnInnerLoop) {
+  stream(3, 8);
+  EXPECT_EQ(loops(with(k, "THREAD 1 2")), "0 LOOP 3, 1/1 TASK 2, 1 LOOP 4");
+}
+TEST_F(Opts, ThreadRefusals) {
+  matmul(6, 8, 4);
+  target.max_tasks = 16;
+  EXPECT_EQ(refusal("THREAD 0 1"), "THREAD of 1 over 6; at most 16");
+  EXPECT_EQ(refusal("THREAD 0 7"), "THREAD of 7 over 6; at most 16");
+  EXPECT_EQ(refusal("THREAD 1 32"), "THREAD of 32 over 8; at most 16");
+  EXPECT_EQ(refusal("THREAD 2 2"), "THREAD is for an output axis of one loop");
+  EXPECT_EQ(refusal(with(k, "THREAD 0 2"), "THREAD 1 2"), "the kernel has tasks already");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 4"), "THREAD 1/1 2"), "axis 1 is no loop");
+}
+TEST_F(Opts, RowsAreThreadedButNotWithin) {
+  row_max(4, 8);
+  EXPECT_EQ(refusal("THREAD 1 2"), "THREAD is for an output axis of one loop");
+  with(k, "THREAD 0 2");
+}
+
+// --- SWAP TILE --------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, SwapChangesPlaces) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "SWAP 0 1")), "1 LOOP 8, 0 LOOP 6");
+  EXPECT_EQ(loops(with(k, "SWAP 0 1, SWAP 1 0")), "0 LOOP 6, 1 LOOP 8");
+}
+TEST_F(Opts, SwapOfParts) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "UPCAST 1 2, SWAP 0 1")), "1 LOOP 4, 0 LOOP 6, 1/1 UPCAST 2");
+}
+TEST_F(Opts, SwapRefusals) {
+  matmul(6, 8, 4);
+  EXPECT_EQ(refusal("SWAP 0 2"), "axes 0 and 2 are loops of one list nowhere");
+  EXPECT_EQ(refusal("SWAP 0 5"), "no axis 5/0");
+  EXPECT_EQ(refusal("SWAP 0 0"), "an axis does not change places with itself");
+}
+TEST_F(Opts, TileMovesTheOuterPartOutermost) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "TILE 1 4")), "1/1 LOOP 2, 0 LOOP 6, 1 LOOP 4");
+}
+TEST_F(Opts, TileOfOneMovesTheWholeLoop) {
+  stream(6, 8);
+  EXPECT_EQ(loops(with(k, "TILE 1 1")), "1 LOOP 8, 0 LOOP 6");
+}
+TEST_F(Opts, ReduceLoopsAreTiledInTheirOwnList) {
+  UOp o = buffer({3}), x = buffer({3, 4, 6}), i = loop(0, 3), a = reduce_loop(1, 4), b = reduce_loop(2, 6);
+  finish({store(at(o, {i}), reduce(ReduceKind::Add, load(x, {i, a, b}), {a, b}), {i})});
+  EXPECT_EQ(loops(with(k, "TILE 2 3")), "0 LOOP 3, 2/1 REDUCE 2, 1 REDUCE 4, 2 REDUCE 3");
+}
+TEST_F(Opts, TileRefusals) {
+  stream(6, 8);
+  EXPECT_EQ(refusal("TILE 1 3"), "axis 1 of size 8 has no tiles of 3");
+  EXPECT_EQ(refusal("TILE 1 8"), "axis 1 of size 8 has no tiles of 8");
+  EXPECT_EQ(refusal("TILE 1 0"), "axis 1 of size 8 has no tiles of 0");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 4"), "TILE 1/1 2"), "axis 1 is no loop");
+}
+
+// --- PADTO PEEL -------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, PadtoRunsToTheNextMultiple) {
+  stream(5, 7);
+  Kernel q = with(k, "PADTO 1 4");
+  EXPECT_EQ(loops(q), "0 LOOP 5, 1 LOOP 8");
+  // What is outside is neither loaded nor stored.
+  for (UOp u : toposort(q.ast)) {
+    EXPECT_FALSE(u.is(Op::Load) && u.nsrc() != 3) << u.str();
+    EXPECT_FALSE(u.is(Op::Store) && u.src(2).dtype().kind != Kind::Bool) << u.str();
+  }
+  with(k, "PADTO 1 4, VECTOR 1 4");
+  with(k, "PADTO 1 4, UPCAST 1 8");
+  with(k, "PADTO 0 3, UPCAST 0 3, PADTO 1 4, VECTOR 1 4");
+}
+TEST_F(Opts, PadtoOfAReduceAddsNothing) {
+  matmul(3, 4, 5);
+  with(k, "PADTO 2 4");
+  with(k, "PADTO 2 4, VECTOR 2 4");
+  with(k, "PADTO 2 4, UNROLL 2 4");
+  for (ReduceKind kind : {ReduceKind::Mul, ReduceKind::Max, ReduceKind::Min}) {
+    // 100 + x: the zero that a padded load gives would show.
+    params.clear(), k = {};
+    UOp o = buffer({3}), x = buffer({3, 5}), i = loop(0, 3), l = reduce_loop(1, 5);
+    UOp big = load(x, {i, l}) + konst_f(Kind::F32, kind == ReduceKind::Max ? -100 : 100);
+    finish({store(at(o, {i}), reduce(kind, kind == ReduceKind::Mul ? load(x, {i, l}) : big, {l}), {i})});
+    with(k, "PADTO 1 8, VECTOR 1 8");
+  }
+}
+TEST_F(Opts, PadtoOfARowPadsItsReduce) {
+  row_max(3, 7);
+  with(k, "PADTO 1 4, VECTOR 1 4");
+}
+TEST_F(Opts, PadtoRefusals) {
+  stream(6, 8);
+  EXPECT_EQ(refusal("PADTO 1 4"), "axis 1 of size 8 is a multiple of 4");
+  EXPECT_EQ(refusal("PADTO 1 0"), "axis 1 of size 8 is a multiple of 0");
+  EXPECT_EQ(refusal(with(k, "UPCAST 0 3"), "PADTO 0/1 2"), "axis 0 is no loop");
+}
+TEST_F(Opts, AFoldIsNotPadded) {
+  arg_max(3, 5);
+  EXPECT_EQ(refusal("PADTO 1 4"), "a FOLD runs over axis 1");
+  with(k, "PADTO 0 2, UPCAST 0 2");
+}
+TEST_F(Opts, PeelGivesTheRemainderANestOfItsOwn) {
+  stream(7, 8);
+  EXPECT_EQ(loops(with(k, "PEEL 0 3")), "0 LOOP 6, 1 LOOP 8") << "one value is left: no loop, and its copy of axis 1 is the same axis";
+  EXPECT_EQ(loops(with(k, "PEEL 0 5")), "0 LOOP 5, 1 LOOP 8, 100 LOOP 2");
+  EXPECT_EQ(loops(with(k, "PEEL 0 5, UPCAST 0 5, UPCAST 100 2")), "0/1 UPCAST 5, 1 LOOP 8, 100/1 UPCAST 2");
+}
+TEST_F(Opts, PeelOfTheInnerLoopSharesTheOuterOne) {
+  stream(4, 7);
+  Kernel q = with(k, "PEEL 1 4");
+  EXPECT_EQ(loops(q), "0 LOOP 4, 1 LOOP 4, 101 LOOP 3");
+  with(k, "PEEL 1 4, VECTOR 1 4, PADTO 101 4, VECTOR 101 4");
+  with(k, "PEEL 1 4, VECTOR 1 4, PADTO 101 4, VECTOR 101 4, THREAD 0 2");
+}
+TEST_F(Opts, PeelCopiesReduces) {
+  matmul(7, 5, 4);
+  with(k, "PEEL 0 4");
+  with(k, "PEEL 0 4, UPCAST 0 4, UPCAST 100 3, UNROLL 2 2");
+  with(k, "PEEL 1 4, VECTOR 1 4, PEEL 0 3, UPCAST 0 3");
+}
+TEST_F(Opts, PeelRefusals) {
+  row_max(7, 9);
+  EXPECT_EQ(refusal("PEEL 0 7"), "axis 0 of size 7 leaves no remainder of 7");
+  EXPECT_EQ(refusal("PEEL 0 8"), "axis 0 of size 7 leaves no remainder of 8");
+  EXPECT_EQ(refusal("PEEL 0 1"), "axis 0 of size 7 leaves no remainder of 1");
+  EXPECT_EQ(refusal("PEEL 1 4"), "PEEL is for an output axis of one loop");
+}
+
+// --- PACK -------------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, PackLaysAWeightInReadingOrder) {
+  matmul(4, 8, 6);
+  // The loops are i, j, l; w has axes (l, j).
+  EXPECT_EQ(with(k, "PACK 2").slots[2].layout.str(), "1/8 0/6");
+}
+TEST_F(Opts, PackPutsLanesInnermostAndTilesBeforeThem) {
+  matmul(4, 16, 6);
+  Kernel q = with(k, "VECTOR 1 4, UPCAST 1 2, UNROLL 2 2, PACK 2");
+  // j/8 and l/2 are loops, then l%2 of the unrolled sum, then (j/4)%2 of the tile, then j%4 in lanes.
+  EXPECT_EQ(q.slots[2].layout.str(), "1/2 0/3 0/2 1/2 1/4");
+}
+TEST_F(Opts, PackOfAPaddedAxisKeepsThePadding) {
+  matmul(4, 6, 5);
+  Kernel q = with(k, "PADTO 1 4, VECTOR 1 4, PACK 2");
+  EXPECT_EQ(q.slots[2].layout.str(), "1/2 0/5 1/4");
+  EXPECT_EQ(q.slots[2].layout.elems(), 40);
+  // The zeros of the padding may be read: no test is left on w, but a and out keep theirs.
+  for (UOp u : toposort(q.ast))
+    EXPECT_FALSE(u.is(Op::Load) && u.src(0).src(0) == params[2] && u.nsrc() > 1) << u.str();
+}
+TEST_F(Opts, PackRefusals) {
+  matmul(4, 8, 6);
+  EXPECT_EQ(refusal("PACK 1"), "slot 1 is no constant");
+  EXPECT_EQ(refusal("PACK 3"), "slot 3 is no constant");
+  EXPECT_EQ(refusal(k, {OptKind::Pack, -1}), "slot -1 is no constant");
+}
+TEST_F(Opts, PackRefusesWhatIsNotReadWhole) {
+  UOp o = buffer({4}), w = buffer({8}, true), i = loop(0, 4);
+  finish({store(at(o, {i}), load(w, {i}), {i})});
+  EXPECT_EQ(refusal("PACK 1"), "axis 0 of slot 1 is not read whole");
+}
+TEST_F(Opts, PackRefusesOffsetsAndSteps) {
+  {
+    UOp o = buffer({4}), w = buffer({8}, true), i = loop(0, 4);
+    finish({store(at(o, {i}), load(w, {i + 4}), {i})});
+    EXPECT_EQ(refusal("PACK 1"), "slot 1 is read at an offset");
+  }
+  params.clear(), k = {};
+  UOp o = buffer({4}), w = buffer({8}, true), i = loop(0, 4);
+  finish({store(at(o, {i}), load(w, {i * 2}), {i})});
+  EXPECT_EQ(refusal("PACK 1"), "axis 0 of slot 1 is read in overlapping pieces");
+}
+// Two reads of one constant in different orders: one layout serves both.
+TEST_F(Opts, PackOfAConstantThatIsReadTwice) {
+  UOp o = buffer({6, 6}), w = buffer({6, 6}, true), i = loop(0, 6), j = loop(1, 6);
+  finish({store(at(o, {i, j}), load(w, {i, j}) - load(w, {j, i}), {i, j})});
+  with(k, "PACK 1");
+}
+
+// --- combinations -----------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, AWholePlan) {
+  matmul(14, 40, 12);
+  with(k, "PADTO 1 16, VECTOR 1 8, UPCAST 1 2, TILE 1 1, PEEL 0 4, UPCAST 0 4, UPCAST 100 2, UNROLL 2 4, PACK 2, THREAD 1 3");
+}
+TEST_F(Opts, AnOptDoesNotChangeTheKernelItIsAppliedTo) {
+  stream(6, 8);
+  UOp before = k.ast;
+  (void)k.with({OptKind::Upcast, 0, 3});
+  EXPECT_EQ(k.ast, before);
+  EXPECT_TRUE(k.opts.empty());
+}
+
+// A gather's index that is a reduce over the same row as the gather: both have the lanes.
+TEST_F(Opts, AnAddressThatHoldsAReduceOfTheSameAxis) {
+  UOp o = buffer({3, 8}), x = buffer({3, 8}), table = buffer({16, 8}), i = loop(0, 3), j = loop(1, 8), l = reduce_loop(1, 8);
+  UOp best = reduce(ReduceKind::Max, load(x, {i, l}), {l});
+  finish({store(at(o, {i, j}), load(table, {cast(best, Kind::Index) + 7, j}), {i, j})});
+  with(k, "VECTOR 1 4");
+  with(k, "UPCAST 1 4");
+}
+
+}  // namespace
