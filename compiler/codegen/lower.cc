@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "codegen/decompose.h"
 #include "codegen/transcendental.h"
+#include "ir/spec.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -58,6 +60,7 @@ i64 task_count(UOp ast) {
 Lowered lower(const Kernel& k) {
   Lowered out;
   UOp ast = k.ast;
+  if (settings::SPEC()) check(Spec::Kernel, ast, "opts");
   out.tasks = task_count(ast);
   ast = add_border(ast, k.slots, *k.target);
   ast = tasks_to_special(ast);
@@ -73,6 +76,7 @@ Lowered lower(const Kernel& k) {
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.
   out.linear = linearize(ast);
+  if (settings::SPEC()) check(out.linear, "linearize");
   return out;
 }
 

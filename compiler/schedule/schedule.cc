@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "ir/eval.h"
+#include "ir/spec.h"
 #include "rules/symbolic.h"
 #include "schedule/build.h"
 
@@ -416,7 +418,10 @@ class Scheduler {
 
 Schedule schedule(const Graph& g, const Target&) {
   Arena::Scope scope(*g.arena);
+  if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
   Schedule s = Scheduler(g).run();
+  if (settings::SPEC())
+    for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);
   choose_layouts(s, g);
   plan_memory(s);
