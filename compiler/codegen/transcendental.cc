@@ -505,10 +505,5 @@ UOp gelu_erf(UOp x) {
   UOp u = fma(c, c, num(x, -1));
   return x * fma(c, poly(u, coef::kGelu32), num(x, 0.5));
 }
-UOp sigmoid(UOp x) {
-  TG_CHECK(x.dtype().kind == Kind::F32, "sigmoid of ", name(x.dtype()));
-  UOp e = exp(-abs(x)), one = num(x, 1);
-  return where(lt(x, num(x, 0)), e, one) / (one + e);
-}
 
 }  // namespace tg

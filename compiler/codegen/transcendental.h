@@ -13,7 +13,5 @@ UOp lower_transcendental(UOp u);
 UOp exp_fast(UOp x);
 // 0.5 x (1 + erf(x / sqrt 2)), f32: within 1e-6 * max(1, |x|).
 UOp gelu_erf(UOp x);
-// 1 / (1 + e^-x), f32, <= 4 ulp over all floats, denormal results included.
-UOp sigmoid(UOp x);
 
 }  // namespace tg

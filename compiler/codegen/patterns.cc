@@ -1,0 +1,85 @@
+#include "codegen/patterns.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "codegen/transcendental.h"
+
+namespace tg {
+namespace {
+
+bool is_number(UOp u, f64 v) { return u.is_const() && u.dtype().kind == Kind::F32 && std::abs(u.as_float() - v) <= 1e-6 * std::abs(v); }
+
+// m is the maximum over a row of what x is an element of, so x - m <= 0: the loops of the reduce, renamed to those of the same axis around x,
+// make its value x.
+bool row_maximum(UOp m, UOp x) {
+  if (!m.is(Op::Reduce) || m.arg<ReduceArg>().kind != ReduceKind::Max) return false;
+  std::vector<UOp> loops;
+  for (UOp u : toposort(x))
+    if (u.is(Op::Range)) loops.push_back(u);
+  std::vector<std::pair<UOp, UOp>> rename;
+  for (size_t i = 1; i < m.nsrc(); i++) {
+    UOp r = m.src(i);
+    if (!r.is(Op::Range)) return false;
+    RangeArg a = r.arg<RangeArg>();
+    UOp found;
+    for (UOp l : loops) {
+      RangeArg b = l.arg<RangeArg>();
+      if (a.id == b.id && a.part == b.part && r.src(0) == l.src(0)) found = l;
+    }
+    if (!found) return false;
+    rename.push_back({r, found});
+  }
+  return substitute(m.src(0), rename) == x;
+}
+
+// x, if u is x * 0.5 * (1 + erf(x / sqrt 2)) in any of its orders.
+std::optional<UOp> gelu_operand(UOp u) {
+  auto erf_part = [](UOp g, UOp x) {  // g = erf(x / sqrt 2) + 1
+    if (!g.is(Op::Add) || !is_number(g.src(1), 1) || !g.src(0).is(Op::Erf)) return false;
+    UOp y = g.src(0).src(0);
+    return y.nsrc() == 2 && y.src(0) == x && ((y.is(Op::Mul) && is_number(y.src(1), std::sqrt(0.5))) || (y.is(Op::Div) && is_number(y.src(1), std::sqrt(2.0))));
+  };
+  auto half_of = [](UOp p) { return p.is(Op::Mul) && is_number(p.src(1), 0.5) ? std::optional(p.src(0)) : std::nullopt; };
+  if (!u.is(Op::Mul)) return {};
+  UOp p = u.src(0), q = u.src(1);
+  if (is_number(q, 0.5) && p.is(Op::Mul)) {
+    if (erf_part(p.src(1), p.src(0))) return p.src(0);
+    if (erf_part(p.src(0), p.src(1))) return p.src(1);
+    return {};
+  }
+  for (auto [a, b] : {std::pair(p, q), std::pair(q, p)}) {
+    std::optional<UOp> h = half_of(a);
+    if (h && erf_part(b, *h)) return h;
+    if (h && erf_part(*h, b)) return b;
+  }
+  return {};
+}
+
+}  // namespace
+
+UOp lower_patterns(UOp ast) {
+  Memo<UOp> to;
+  std::vector<UOp> src;
+  for (UOp u : toposort(ast)) {
+    if (u.dtype() == DType(Kind::F32)) {
+      if (u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0))) {
+        to[u] = exp_fast(to[u.src(0)]);
+        continue;
+      }
+      if (std::optional<UOp> x = gelu_operand(u)) {
+        to[u] = gelu_erf(to[*x]);
+        continue;
+      }
+    }
+    src.clear();
+    bool same = true;
+    for (UOp s : u.src()) src.push_back(to[s]), same &= to[s] == s;
+    to[u] = same ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
+}  // namespace tg

@@ -1,0 +1,10 @@
+// Forms of several ops that have a faster computation of their own, within the numeric contract's bounds for patterns (formats/README.md).
+#pragma once
+#include "ir/uop.h"
+
+namespace tg {
+
+// Kernel form, f32: exp(x - max over x's row) becomes exp_fast, x * 0.5 * (1 + erf(x / sqrt 2)) becomes gelu_erf.
+UOp lower_patterns(UOp ast);
+
+}  // namespace tg

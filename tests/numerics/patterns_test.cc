@@ -1,0 +1,84 @@
+// Which expressions count as patterns, and which only look like them.
+#include "codegen/patterns.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+
+using namespace tg;
+
+namespace {
+bool has(UOp ast, Op op) {
+  for (UOp u : toposort(ast))
+    if (u.is(op)) return true;
+  return false;
+}
+const char* const kSoftmaxHead = R"(
+%0 = CONST index 8
+%1 = PARAM f32 #0 %0 %0
+%2 = RANGE index [0, 0, 0, 4] %0
+%3 = RANGE index [1, 0, 0, 4] %0
+%4 = INDEX f32 %1 %2 %3
+%5 = PARAM f32 #1 %0 %0
+%6 = INDEX f32 %5 %2 %3
+%7 = LOAD f32 %6
+%8 = RANGE index [1, 0, 1, 8] %0
+)";
+UOp ast(const char* rest) { return parse(std::string(kSoftmaxHead) + rest); }
+}  // namespace
+
+TEST(PatternForms, ExpOfARowMinusItsMaximumIsFast) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  UOp a = ast(R"(%9 = INDEX f32 %5 %2 %8
+%10 = LOAD f32 %9
+%11 = REDUCE f32 [2] %10 %8
+%12 = SUB f32 %7 %11
+%13 = EXP f32 %12
+%14 = STORE void %4 %13 %2 %3
+%15 = SINK void %14
+)");
+  ASSERT_TRUE(has(a, Op::Exp));
+  EXPECT_FALSE(has(lower_patterns(a), Op::Exp));
+}
+// The maximum of a column says nothing about an element of a row: the difference may be large, which exp_fast cannot take.
+TEST(PatternForms, ExpMinusAnotherMaximumStays) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  UOp a = ast(R"(%9 = INDEX f32 %5 %8 %2
+%10 = LOAD f32 %9
+%11 = REDUCE f32 [2] %10 %8
+%12 = SUB f32 %7 %11
+%13 = EXP f32 %12
+%14 = STORE void %4 %13 %2 %3
+%15 = SINK void %14
+)");
+  EXPECT_EQ(lower_patterns(a), a);
+}
+TEST(PatternForms, ExpMinusAMinimumStays) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  UOp a = ast(R"(%9 = INDEX f32 %5 %2 %8
+%10 = LOAD f32 %9
+%11 = REDUCE f32 [3] %10 %8
+%12 = SUB f32 %7 %11
+%13 = EXP f32 %12
+%14 = STORE void %4 %13 %2 %3
+%15 = SINK void %14
+)");
+  EXPECT_EQ(lower_patterns(a), a);
+}
+
+TEST(PatternForms, GeluInTheOrdersThatExportersWrite) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  UOp x = node(Op::Load, Kind::F32, {node(Op::Index, Kind::F32, {node(Op::Param, Kind::F32, {}, i64(1)), idx(0)})});
+  auto f = [](f64 v) { return konst_f(Kind::F32, v); };
+  auto erf1 = [&](UOp y) { return alu(Op::Erf, {y}) + f(1); };
+  UOp by_mul = erf1(x * f(0.7071067811865476)), by_div = erf1(x / f(1.4142135381698608));
+  for (UOp g : {by_mul, by_div})
+    for (UOp u : {x * f(0.5) * g, g * (x * f(0.5)), x * g * f(0.5), g * x * f(0.5), g * f(0.5) * x, x * (g * f(0.5))}) EXPECT_FALSE(has(lower_patterns(u), Op::Erf)) << u.str();
+  UOp other = alu(Op::Neg, {x});
+  for (UOp u : {other * f(0.5) * by_mul, x * f(0.25) * by_mul, x * f(0.5) * erf1(x * f(0.7)), x * f(0.5) * (alu(Op::Erf, {x * f(0.7071067811865476)}) + f(2))})
+    EXPECT_EQ(lower_patterns(u), u) << u.str();
+}
