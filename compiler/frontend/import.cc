@@ -90,13 +90,15 @@ class Importer {
     for (const auto& i : imports) {
       std::string d = domain_of(i.domain());
       if (d.empty() && (i.version() < kOldestOpset || i.version() > kNewestOpset))
-        fail(file_.path(), ": opset ", i.version(), " is not supported; ", kOldestOpset, " to ", kNewestOpset, " are. Convert the model with onnx.version_converter");
+        fail(file_.path(), ": opset ", i.version(), " is not supported; ", kOldestOpset, " to ", kNewestOpset,
+             " are. Convert the model with onnx.version_converter");
       o[d] = i.version();
     }
     return o;
   }
 
-  // --- inputs -----------------------------------------------------------------------------------------------------------------------------
+  // --- inputs
+  // -----------------------------------------------------------------------------------------------------------------------------
   void declare_inputs(const tgonnx::GraphProto& graph, Names* names) {
     std::unordered_set<std::string> constants;
     for (const auto& t : graph.initializer()) constants.insert(t.name());
@@ -124,13 +126,19 @@ class Importer {
     }
     for (const ImportOptions::Shape& s : opt_.shapes)
       if (s.input != "*" && !known.count(s.input))
-        fail("--shape ", s.input, ": the model has no such input; it has ", join(graph.input(), ", ", [](const auto& v) { return v.name(); }));
+        fail("--shape ", s.input, ": the model has no such input; it has ",
+             join(graph.input(), ", ", [](const auto& v) { return v.name(); }));
     for (const auto& v : graph.input()) {
       if (constants.count(v.name())) continue;  // a default that nobody can override: it is a constant
       std::string what = str("input \"", v.name(), "\"");
       const tgonnx::TypeProto& type = v.type();
       if (!type.has_tensor_type())
-        fail(file_.path(), ": ", what, " is ", type.has_sequence_type() ? "a sequence" : type.has_map_type() ? "a map" : type.has_optional_type() ? "an optional" : type.has_sparse_tensor_type() ? "a sparse tensor" : "of unknown type",
+        fail(file_.path(), ": ", what, " is ",
+             type.has_sequence_type()        ? "a sequence"
+             : type.has_map_type()           ? "a map"
+             : type.has_optional_type()      ? "an optional"
+             : type.has_sparse_tensor_type() ? "a sparse tensor"
+                                             : "of unknown type",
              "; only tensors are supported");
       DType d = onnx_dtype(type.tensor_type().elem_type(), str(file_.path(), ": ", what));
       tg::Shape s = input_shape(v, what, &dim_of, &used_vars);
@@ -159,7 +167,8 @@ class Importer {
     return all;
   }
 
-  tg::Shape input_shape(const tgonnx::ValueInfoProto& v, const std::string& what, std::map<std::string, UOp>* dim_of, std::unordered_set<std::string>* used_vars) {
+  tg::Shape input_shape(const tgonnx::ValueInfoProto& v, const std::string& what, std::map<std::string, UOp>* dim_of,
+                        std::unordered_set<std::string>* used_vars) {
     const auto& type = v.type().tensor_type();
     const auto& dims = type.shape().dim();
     const ImportOptions::Shape* given = shape_for(v.name());
@@ -189,7 +198,8 @@ class Importer {
       } else if (given) {
         s.push_back(idx(given->dims[i]));
       } else {
-        note_user(str("dimension ", name.empty() ? str(i) : name, " of ", what, " was not given, it becomes 1; fix it with --shape ", v.name(), "=..."));
+        note_user(str("dimension ", name.empty() ? str(i) : name, " of ", what, " was not given, it becomes 1; fix it with --shape ",
+                      v.name(), "=..."));
         s.push_back(idx(1));
         if (!name.empty()) (*dim_of)[name] = idx(1);
       }
@@ -203,7 +213,8 @@ class Importer {
     if (known_elems(s) < 0) fail(what, " has shape ", shape_text(s), ", which is too large");
   }
 
-  // --- graphs and nodes ---------------------------------------------------------------------------------------------------------------------
+  // --- graphs and nodes
+  // ---------------------------------------------------------------------------------------------------------------------
   void define(Names* names, const std::string& name, Slot s, const std::string& who) {
     if (names->find(name)) fail(file_.path(), ": ", who, " defines \"", name, "\", a name that is already in use");
     names->slots[name] = std::move(s);
@@ -226,7 +237,8 @@ class Importer {
       if (t.name().empty()) fail(file_.path(), ": an initializer without a name");
       define(names, t.name(), {{}, &t}, str("initializer \"", t.name(), "\""));
     }
-    for (const auto& t : graph.sparse_initializer()) fail(file_.path(), ": initializer \"", t.values().name(), "\" is a sparse tensor, which is not supported");
+    for (const auto& t : graph.sparse_initializer())
+      fail(file_.path(), ": initializer \"", t.values().name(), "\" is a sparse tensor, which is not supported");
     import_nodes(graph.node(), names, opsets, {});
   }
 
@@ -238,7 +250,8 @@ class Importer {
     for (const auto& n : nodes)
       for (const auto& o : n.output()) later.insert(o);
     for (const tgonnx::NodeProto& p : nodes) {
-      if (!given.empty() || std::any_of(p.attribute().begin(), p.attribute().end(), [](const auto& a) { return a.has_ref_attr_name() && !a.ref_attr_name().empty(); })) {
+      if (!given.empty() || std::any_of(p.attribute().begin(), p.attribute().end(),
+                                        [](const auto& a) { return a.has_ref_attr_name() && !a.ref_attr_name().empty(); })) {
         // A node of a function's body: its attributes may refer to the caller's.
         bodies_.push_back(std::make_unique<tgonnx::NodeProto>(p));
         bind_attributes(bodies_.back().get(), given);
@@ -282,7 +295,9 @@ class Importer {
       }
       Slot* s = names->find(name);
       if (!s)
-        fail(file_.path(), ": ", bare.where(), " reads \"", name, later.count(name) ? "\", which only a later node makes; nodes must be in topological order, without cycles" : "\", which nothing makes");
+        fail(file_.path(), ": ", bare.where(), " reads \"", name,
+             later.count(name) ? "\", which only a later node makes; nodes must be in topological order, without cycles"
+                               : "\", which nothing makes");
       if (s->failed) {
         known = false;
         in.push_back({});
@@ -384,7 +399,8 @@ class Importer {
     Names names;
     names.outer = self->names_;
     if (size_t(g.input_size()) != inputs.size()) fail("a subgraph has ", g.input_size(), " inputs, expected ", inputs.size());
-    for (size_t i = 0; i < inputs.size(); i++) self->define(&names, g.input(int(i)).name(), {inputs[i]}, str("input \"", g.input(int(i)).name(), "\" of a subgraph"));
+    for (size_t i = 0; i < inputs.size(); i++)
+      self->define(&names, g.input(int(i)).name(), {inputs[i]}, str("input \"", g.input(int(i)).name(), "\" of a subgraph"));
     size_t before = self->problems_.size();
     self->import_graph(g, &names, *self->opsets_);
     if (self->problems_.size() != before) throw Problem{};
@@ -435,9 +451,9 @@ class Importer {
   std::unordered_map<std::string, const tgonnx::FunctionProto*> functions_;
   std::unordered_map<std::string, Ints> declared_;  // shapes that the model declares for values, all sizes fixed
   std::vector<std::string> problems_;
-  std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;        // nodes of functions, attributes bound
+  std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;  // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;
-  Names* names_ = nullptr;           // of the node being built, for its subgraphs
+  Names* names_ = nullptr;  // of the node being built, for its subgraphs
   const Opsets* opsets_ = nullptr;
   int depth_ = 0;
   Progress* progress_ = nullptr;

@@ -11,9 +11,9 @@
 namespace tg {
 namespace {
 
-// --- the wire: https://protobuf.dev/programming-guides/encoding/ ----------------------------------------------------------------------------
-// The file is copied without the bytes of large raw_data; protobuf parses the copy. What matters of a message is which of its fields are
-// messages that may hold tensors.
+// --- the wire: https://protobuf.dev/programming-guides/encoding/
+// ---------------------------------------------------------------------------- The file is copied without the bytes of large raw_data;
+// protobuf parses the copy. What matters of a message is which of its fields are messages that may hold tensors.
 enum class Msg : u8 { Model, Graph, Node, Attribute, Function, Tensor, Other };
 Msg field_message(Msg m, u64 field) {
   switch (m) {
@@ -73,7 +73,9 @@ class Stripper {
   }
 
  private:
-  [[noreturn]] void bad(const u8* at, const std::string& why) { fail(path_, ": not an ONNX file, or a damaged one: ", why, " at byte ", at - base_); }
+  [[noreturn]] void bad(const u8* at, const std::string& why) {
+    fail(path_, ": not an ONNX file, or a damaged one: ", why, " at byte ", at - base_);
+  }
   u64 varint(const u8** p, const u8* end) {
     u64 v = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -151,7 +153,8 @@ ConstantData OnnxFile::tensor(const tgonnx::TensorProto& t, const std::string& w
     c.bytes = *v;
     c.owner = v;
   }
-  if (c.bytes.size() != bytes) fail(what, " has ", c.bytes.size(), " bytes of data, ", bytes, " are needed for ", elems, " elements of ", name(c.dtype));
+  if (c.bytes.size() != bytes)
+    fail(what, " has ", c.bytes.size(), " bytes of data, ", bytes, " are needed for ", elems, " elements of ", name(c.dtype));
   if (c.dtype.kind == Kind::Bool && std::any_of(c.bytes.begin(), c.bytes.end(), [](u8 b) { return b > 1; })) {
     auto v = std::make_shared<std::vector<u8>>(c.bytes.begin(), c.bytes.end());
     for (u8& b : *v) b = b != 0;
@@ -161,7 +164,8 @@ ConstantData OnnxFile::tensor(const tgonnx::TensorProto& t, const std::string& w
   return c;
 }
 
-std::span<const u8> OnnxFile::external(const tgonnx::TensorProto& t, u64 bytes, const std::string& what, std::shared_ptr<const void>* owner) {
+std::span<const u8> OnnxFile::external(const tgonnx::TensorProto& t, u64 bytes, const std::string& what,
+                                       std::shared_ptr<const void>* owner) {
   std::string location;
   u64 offset = 0, length = bytes;
   auto number = [&](const std::string& v) {
@@ -183,7 +187,8 @@ std::span<const u8> OnnxFile::external(const tgonnx::TensorProto& t, u64 bytes, 
   std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
   char real_folder[PATH_MAX], real[PATH_MAX];
   if (!realpath(folder.c_str(), real_folder)) fail(folder, ": ", std::strerror(errno));
-  if (!realpath((folder + "/" + location).c_str(), real)) fail(what, ": external data \"", location, "\" cannot be read: ", std::strerror(errno));
+  if (!realpath((folder + "/" + location).c_str(), real))
+    fail(what, ": external data \"", location, "\" cannot be read: ", std::strerror(errno));
   std::string inside = std::string(real_folder) == "/" ? "/" : std::string(real_folder) + "/";
   if (std::strncmp(real, inside.c_str(), inside.size())) fail(what, ": external data \"", location, "\" lies outside the model's folder");
   auto& file = others_[real];

@@ -11,7 +11,8 @@ std::vector<OpRow> op_table() {
   std::vector<OpRow> rows;
   for (const OnnxFamily& f : onnx_families())
     for (const OnnxOp& o : f.ops) rows.push_back({f.domain, o.name, f.name, o.since, o.fn.refused()});
-  std::ranges::sort(rows, [](const OpRow& a, const OpRow& b) { return std::tie(a.domain, a.name, a.since) < std::tie(b.domain, b.name, b.since); });
+  std::ranges::sort(
+      rows, [](const OpRow& a, const OpRow& b) { return std::tie(a.domain, a.name, a.since) < std::tie(b.domain, b.name, b.since); });
   return rows;
 }
 
@@ -33,17 +34,19 @@ const OnnxOp* find_op(std::string_view domain, std::string_view name, i64 opset,
     first = std::min(first, o->since);
     if (o->since <= opset && (!best || o->since > best->since)) best = o;
   }
-  if (!best) *why = str("the op is supported from opset ", first);
-  else if (best->fn.refused()) *why = best->fn.refused(), best = nullptr;
+  if (!best)
+    *why = str("the op is supported from opset ", first);
+  else if (best->fn.refused())
+    *why = best->fn.refused(), best = nullptr;
   return best;
 }
 
 DType onnx_dtype(i64 n, std::string_view what) {
   for (u32 k = 0; k < tgf::kDtypes; k++)
     if (tgf::row(tgf::Dtype(k)).onnx == n) return Kind(k);
-  fail(what, n == 8                ? str(" holds strings, which are not supported")
+  fail(what, n == 8               ? str(" holds strings, which are not supported")
              : n == 14 || n == 15 ? str(" is complex, which is not supported")
-                                   : str(" has the unknown dtype number ", n));
+                                  : str(" has the unknown dtype number ", n));
 }
 
 OnnxNode::OnnxNode(const tgonnx::NodeProto& p, i64 opset, std::vector<Tensor> inputs) : p_(p), opset_(opset), in_(std::move(inputs)) {
@@ -80,7 +83,9 @@ const Values& OnnxNode::constant(size_t i) const {
 std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
   if (!has(i) || is_constant(i) || !declared_ || !wants(k)) return {};
   std::optional<Ints> d = declared_(ctx_, p_.output(int(k)));
-  if (d) note_(ctx_, str(where(), ": input ", i, " \"", p_.input(int(i)), "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
+  if (d)
+    note_(ctx_, str(where(), ": input ", i, " \"", p_.input(int(i)),
+                    "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
   return d;
 }
 Ints OnnxNode::ints(size_t i) const {
@@ -177,7 +182,8 @@ Tensors OnnxNode::subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> 
 Tensor placed_operand(OnnxNode& n) {
   Tensor a = n[0], b = n[1];
   if (!n.attr("broadcast", 0)) {
-    n.require(same_shape(a.shape(), b.shape()), "shapes ", shape_text(a.shape()), " and ", shape_text(b.shape()), " differ, and broadcast is 0");
+    n.require(same_shape(a.shape(), b.shape()), "shapes ", shape_text(a.shape()), " and ", shape_text(b.shape()),
+              " differ, and broadcast is 0");
     return b;
   }
   if (!n.has_attr("axis")) return b;

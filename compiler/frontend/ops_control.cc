@@ -4,8 +4,8 @@
 namespace tg {
 namespace {
 
-// Of a constant condition only the chosen branch is looked at. Of one known at run time both branches are computed and each output is chosen:
-// they have no effects, and an index out of range is clamped.
+// Of a constant condition only the chosen branch is looked at. Of one known at run time both branches are computed and each output is
+// chosen: they have no effects, and an index out of range is clamped.
 Tensors if_op(OnnxNode& n) {
   n.require(n[0].numel() == 1 && n[0].dtype() == DType(Kind::Bool), "the condition must be one bool");
   if (n.is_constant(0)) return n.subgraph(n.attr_graph(n.constant(0).v[0] ? "then_branch" : "else_branch"));
@@ -21,8 +21,8 @@ Tensors if_op(OnnxNode& n) {
   return yes;
 }
 
-constexpr Refused kLoop{"loops are not supported yet"}, kRnn{"recurrent layers are not supported yet"}, kSequence{"sequences are not supported yet"},
-    kOptional{"optional values are not supported yet"}, kString{"strings are not supported"};
+constexpr Refused kLoop{"loops are not supported yet"}, kRnn{"recurrent layers are not supported yet"},
+    kSequence{"sequences are not supported yet"}, kOptional{"optional values are not supported yet"}, kString{"strings are not supported"};
 
 // clang-format off
 constexpr OnnxOp kControlOps[] = {

@@ -16,9 +16,11 @@ Tensor iota_along(const Shape& s, i64 axis) {
 Tensor gather_nd(OnnxNode& n) {
   Tensor x = n[0], index = n[1];
   i64 batch = n.attr("batch_dims", 0), k = index.rank() ? index.size(-1) : 0;
-  n.require(index.rank() >= 1 && x.rank() >= 1 && batch >= 0 && batch < std::min(x.rank(), index.rank()) && k >= 1 && batch + k <= x.rank(), "data ",
-            shape_text(x.shape()), ", indices ", shape_text(index.shape()), ", batch_dims ", batch);
-  for (i64 a = 0; a < batch; a++) n.require(x.dim(a) == index.dim(a), "batch axis ", a, " is ", shape_text({x.dim(a)}), " in data and ", shape_text({index.dim(a)}), " in indices");
+  n.require(index.rank() >= 1 && x.rank() >= 1 && batch >= 0 && batch < std::min(x.rank(), index.rank()) && k >= 1 && batch + k <= x.rank(),
+            "data ", shape_text(x.shape()), ", indices ", shape_text(index.shape()), ", batch_dims ", batch);
+  for (i64 a = 0; a < batch; a++)
+    n.require(x.dim(a) == index.dim(a), "batch axis ", a, " is ", shape_text({x.dim(a)}), " in data and ", shape_text({index.dim(a)}),
+              " in indices");
   Shape p(index.shape().begin(), index.shape().end() - 1);
   std::vector<Tensor> all(x.rank());
   for (i64 a = 0; a < batch; a++) all[a] = iota_along(p, a);
@@ -28,7 +30,11 @@ Tensor gather_nd(OnnxNode& n) {
 
 ScatterKind scatter_kind(OnnxNode& n) {
   std::string r = n.attr("reduction", "none");
-  for (auto [text, k] : {std::pair("none", ScatterKind::Set), {"add", ScatterKind::Add}, {"mul", ScatterKind::Mul}, {"max", ScatterKind::Max}, {"min", ScatterKind::Min}})
+  for (auto [text, k] : {std::pair("none", ScatterKind::Set),
+                         {"add", ScatterKind::Add},
+                         {"mul", ScatterKind::Mul},
+                         {"max", ScatterKind::Max},
+                         {"min", ScatterKind::Min}})
     if (r == text) return k;
   n.fail("reduction \"", r, "\"; known: none, add, mul, max, min");
 }
@@ -49,8 +55,8 @@ Tensor scatter_elements(OnnxNode& n) {
 Tensor scatter_nd(OnnxNode& n) {
   Tensor x = n[0], index = n[1], updates = n[2];
   i64 k = index.rank() ? index.size(-1) : 0, q = index.rank() - 1;
-  n.require(index.rank() >= 1 && k >= 1 && k <= x.rank() && updates.rank() == q + x.rank() - k, "data ", shape_text(x.shape()), ", indices ",
-            shape_text(index.shape()), ", updates ", shape_text(updates.shape()));
+  n.require(index.rank() >= 1 && k >= 1 && k <= x.rank() && updates.rank() == q + x.rank() - k, "data ", shape_text(x.shape()),
+            ", indices ", shape_text(index.shape()), ", updates ", shape_text(updates.shape()));
   std::vector<Tensor> all;
   for (i64 a = 0; a < x.rank(); a++) {
     if (a >= k) {
@@ -71,7 +77,8 @@ Tensor tensor_scatter(OnnxNode& n) {
   i64 axis = past.axis(n.attr("axis", -2));
   std::string mode = n.attr("mode", "linear");
   n.require(mode == "linear" || mode == "circular", "mode must be linear or circular, not ", mode);
-  n.require(axis > 0 && update.rank() == past.rank(), "data ", shape_text(past.shape()), ", update ", shape_text(update.shape()), ", axis ", axis);
+  n.require(axis > 0 && update.rank() == past.rank(), "data ", shape_text(past.shape()), ", update ", shape_text(update.shape()), ", axis ",
+            axis);
   Tensor at = iota_along(update.shape(), axis);
   if (n.has(2)) {
     Shape s(past.rank(), idx(1));
@@ -151,7 +158,8 @@ Tensor non_zero(OnnxNode& n) {
   return Tensor::of_ints(Kind::I64, Ints{r, count}, all);
 }
 
-// --- Einsum -------------------------------------------------------------------------------------------------------------------------------
+// --- Einsum
+// -------------------------------------------------------------------------------------------------------------------------------
 struct Term {
   Tensor x;
   std::string labels;  // one an axis; the axes of an ellipsis are '0', '1' .. from the right
@@ -193,8 +201,10 @@ Term sum_unless(const Term& t, const std::string& kept) {
   Ints axes;
   std::string labels;
   for (size_t i = 0; i < t.labels.size(); i++)
-    if (kept.find(t.labels[i]) == std::string::npos) axes.push_back(i64(i));
-    else labels += t.labels[i];
+    if (kept.find(t.labels[i]) == std::string::npos)
+      axes.push_back(i64(i));
+    else
+      labels += t.labels[i];
   return {t.x.sum(axes), labels};
 }
 
@@ -205,8 +215,10 @@ Tensor einsum(OnnxNode& n) {
   std::string left = eq.substr(0, arrow), out = arrow == std::string::npos ? "" : eq.substr(arrow + 2);
   std::vector<std::string> names(1);
   for (char c : left)
-    if (c == ',') names.emplace_back();
-    else names.back() += c;
+    if (c == ',')
+      names.emplace_back();
+    else
+      names.back() += c;
   n.require(names.size() == n.inputs(), "equation ", eq, " has ", names.size(), " terms for ", n.inputs(), " inputs");
   std::vector<Term> terms;
   std::string dots;
@@ -240,7 +252,8 @@ Tensor einsum(OnnxNode& n) {
     bool known = std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return t.labels.find(out[i]) != std::string::npos; });
     n.require(known && out.find(out[i], i + 1) == std::string::npos, "label '", out[i], "' of the result in equation ", eq);
   }
-  // A broadcast dim of 1 of an ellipsis is not summed before it has met its partner: labels are kept while a later term or the result has them.
+  // A broadcast dim of 1 of an ellipsis is not summed before it has met its partner: labels are kept while a later term or the result has
+  // them.
   auto later = [&](size_t from) {
     std::string s = out;
     for (size_t i = from; i < terms.size(); i++) s += terms[i].labels;

@@ -35,9 +35,9 @@ struct Overflow {
 };
 constexpr f64 kNan = std::numeric_limits<f64>::quiet_NaN(), kInf = std::numeric_limits<f64>::infinity();
 constexpr Overflow kOverflow[] = {
-    {Kind::F8E4M3FN, 464, false, kNan},     // between 448 and 480; the tie goes to 448
-    {Kind::F8E4M3FNUZ, 248, true, kNan},    // between 240 and 256
-    {Kind::F8E5M2, 61440, true, kInf},      // between 57344 and 65536
+    {Kind::F8E4M3FN, 464, false, kNan},   // between 448 and 480; the tie goes to 448
+    {Kind::F8E4M3FNUZ, 248, true, kNan},  // between 240 and 256
+    {Kind::F8E5M2, 61440, true, kInf},    // between 57344 and 65536
     {Kind::F8E5M2FNUZ, 61440, true, kNan},
 };
 

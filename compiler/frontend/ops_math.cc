@@ -107,8 +107,10 @@ Tensor prelu(OnnxNode& n) {
 // One slope, or one a channel.
 Tensor prelu_6(OnnxNode& n) {
   Tensor x = n[0], slope = n[1];
-  if (slope.numel() == 1) slope = slope.reshape(Shape{});
-  else slope = slope.reshape(Shape{elems(slope.shape())});
+  if (slope.numel() == 1)
+    slope = slope.reshape(Shape{});
+  else
+    slope = slope.reshape(Shape{elems(slope.shape())});
   if (slope.rank() == 1)
     for (i64 a = 2; a < x.rank(); a++) slope = slope.unsqueeze(-1);
   return where(x.lt(x.like(0)), x * slope.expand(x.shape()), x);
@@ -146,13 +148,13 @@ Tensor det(OnnxNode& n) {
   Tensor r = Tensor::full(Shape(x.shape().begin(), x.shape().end() - 2), x.dtype(), 1);
   for (i64 k = 0; k < m; k++) {
     i64 left = m - k;
-    Tensor column = x.shrink(-1, 0, 1).squeeze(-1);                        // (.., left)
-    Tensor best = column.abs().argmax(-1).first.unsqueeze(-1);             // (.., 1)
+    Tensor column = x.shrink(-1, 0, 1).squeeze(-1);             // (.., left)
+    Tensor best = column.abs().argmax(-1).first.unsqueeze(-1);  // (.., 1)
     Tensor i = Tensor::arange(left);
-    Tensor order = where(i.eq(i.like(0)), best, where(i.eq(best), i.like(0), i));   // rows 0 and best exchanged
+    Tensor order = where(i.eq(i.like(0)), best, where(i.eq(best), i.like(0), i));  // rows 0 and best exchanged
     Shape s = x.shape();
     x = x.take_along(row, order.unsqueeze(-1).expand(s));
-    Tensor pivot = x.shrink(row, 0, 1).shrink(-1, 0, 1);                   // (.., 1, 1)
+    Tensor pivot = x.shrink(row, 0, 1).shrink(-1, 0, 1);  // (.., 1, 1)
     Tensor p = pivot.reshape(r.shape());
     Tensor swapped = best.squeeze(-1).ne(best.like(0));
     r = r * where(swapped, p.neg(), p);

@@ -79,14 +79,16 @@ Tensors split(OnnxNode& n) {
   Tensor x = n[0];
   i64 axis = n.attr("axis", 0), parts = i64(n.outputs());
   Ints sizes;
-  if (n.opset() < 13) sizes = n.attr("split", Ints{});
+  if (n.opset() < 13)
+    sizes = n.attr("split", Ints{});
   else if (n.declared(0, 1))
     for (i64 k = 0; k < parts; k++) {
       auto d = n.declared(size_t(k), 1);
       if (!d || i64(d->size()) != x.rank()) return sizes = n.ints(1), Tensors{};  // fails
       sizes.push_back((*d)[x.axis(axis)]);
     }
-  else if (n.has(1)) sizes = n.ints(1);
+  else if (n.has(1))
+    sizes = n.ints(1);
   if (sizes.empty()) {
     i64 m = x.size(axis);
     if (n.has_attr("num_outputs")) {
@@ -103,8 +105,8 @@ Tensors split(OnnxNode& n) {
 }
 
 Tensor slice_of(OnnxNode& n, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps) {
-  n.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(), "starts, ends, axes and steps have ",
-            starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(), " numbers");
+  n.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
+            "starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(), " numbers");
   Tensor x = n[0];
   (void)x.axes(axes);
   for (size_t i = 0; i < axes.size(); i++) x = x.slice(axes[i], starts[i], ends[i], steps[i]);
@@ -149,7 +151,8 @@ Tensor slice_10(OnnxNode& n) {
 
 PadMode pad_mode(OnnxNode& n) {
   std::string mode = n.attr("mode", "constant");
-  for (auto [text, m] : {std::pair("constant", PadMode::Constant), {"reflect", PadMode::Reflect}, {"edge", PadMode::Edge}, {"wrap", PadMode::Wrap}})
+  for (auto [text, m] :
+       {std::pair("constant", PadMode::Constant), {"reflect", PadMode::Reflect}, {"edge", PadMode::Edge}, {"wrap", PadMode::Wrap}})
     if (mode == text) return m;
   n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
 }
@@ -300,7 +303,8 @@ Tensor depth_to_space(OnnxNode& n) {
   i64 N = x.size(0), c = x.size(1) / (b * b), h = x.size(2), w = x.size(3);
   std::string mode = n.attr("mode", "DCR");
   n.require(mode == "DCR" || mode == "CRD", "mode must be DCR or CRD, not ", mode);
-  Tensor y = mode == "DCR" ? x.reshape(Ints{N, b, b, c, h, w}).permute(Ints{0, 3, 4, 1, 5, 2}) : x.reshape(Ints{N, c, b, b, h, w}).permute(Ints{0, 1, 4, 2, 5, 3});
+  Tensor y = mode == "DCR" ? x.reshape(Ints{N, b, b, c, h, w}).permute(Ints{0, 3, 4, 1, 5, 2})
+                           : x.reshape(Ints{N, c, b, b, h, w}).permute(Ints{0, 1, 4, 2, 5, 3});
   return y.reshape(Ints{N, c, h * b, w * b});
 }
 Tensor space_to_depth(OnnxNode& n) {

@@ -14,8 +14,10 @@ Ints axes_of_result(OnnxNode& n, const Ints& in, const Ints& out, bool keep) {
     Ints axes, left;
     for (size_t a = 0; a < in.size(); a++) {
       if (set >> a & 1) axes.push_back(i64(a));
-      if (!(set >> a & 1)) left.push_back(in[a]);
-      else if (keep) left.push_back(1);
+      if (!(set >> a & 1))
+        left.push_back(in[a]);
+      else if (keep)
+        left.push_back(1);
     }
     if (left == out) fit.push_back(axes);
   }
@@ -25,7 +27,8 @@ Ints axes_of_result(OnnxNode& n, const Ints& in, const Ints& out, bool keep) {
   };
   n.require(!fit.empty(), "no axes lead from (", join(in), ") to the declared shape (", join(out), ")");
   for (const Ints& f : fit)
-    n.require(without_ones(f) == without_ones(fit[0]), "the axes must be known at compile time: several lead from (", join(in), ") to the declared shape (", join(out), ")");
+    n.require(without_ones(f) == without_ones(fit[0]), "the axes must be known at compile time: several lead from (", join(in),
+              ") to the declared shape (", join(out), ")");
   return fit.back();
 }
 

@@ -82,7 +82,8 @@ UOp Pool::add(ConstantData c) {
     std::vector<i64>& same = by_content_[h];
     for (i64 i : same) {
       const ConstantData& o = constants_[i];
-      if (o.dtype == c.dtype && o.dims == c.dims && std::ranges::equal(o.bytes, c.bytes)) return tensor::constant(i, o.dtype, tg::dims(o.dims));
+      if (o.dtype == c.dtype && o.dims == c.dims && std::ranges::equal(o.bytes, c.bytes))
+        return tensor::constant(i, o.dtype, tg::dims(o.dims));
     }
     same.push_back(i64(constants_.size()));
   }
@@ -107,8 +108,10 @@ bool Pool::foldable(UOp root) {
       stack.pop_back();
     } else if (next < u.nsrc()) {
       UOp s = u.src(next++);
-      if (foldable_[s] == 1) foldable_[u] = 1;
-      else if (!foldable_[s]) stack.push_back({s, 0});
+      if (foldable_[s] == 1)
+        foldable_[u] = 1;
+      else if (!foldable_[s])
+        stack.push_back({s, 0});
     } else {
       UOp x = u;
       u8 d = decide(x) ? 2 : 1;

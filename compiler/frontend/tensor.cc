@@ -24,7 +24,9 @@ Shape without(const Shape& s, const Ints& axes) {
 }  // namespace
 
 i64 constant_dim(UOp d) {
-  if (!d.is_const()) fail("dimension ", d.is(Op::Var) ? std::string(d.arg_str()) : d.str(), " is variable, but must be fixed here; give it a size with --shape");
+  if (!d.is_const())
+    fail("dimension ", d.is(Op::Var) ? std::string(d.arg_str()) : d.str(),
+         " is variable, but must be fixed here; give it a size with --shape");
   return d.as_int();
 }
 
@@ -84,7 +86,8 @@ Tensor Tensor::full(const Shape& s, UOp c) { return tg::full(s, c); }
 Tensor Tensor::arange(UOp n, DType d) { return tensor::iota(n, d); }
 Tensor Tensor::of(DType d, IntSpan sizes, std::span<const f64> v) {
   Values x{d, Ints(sizes.begin(), sizes.end()), {}};
-  for (f64 e : v) x.v.push_back(tg::is_float(d) ? std::bit_cast<u64>(is_storage(d.kind) ? e : round_float(d.kind, e)) : u64(wrap_int(d.kind, i64(e))));
+  for (f64 e : v)
+    x.v.push_back(tg::is_float(d) ? std::bit_cast<u64>(is_storage(d.kind) ? e : round_float(d.kind, e)) : u64(wrap_int(d.kind, i64(e))));
   return Pool::current().add(x);
 }
 Tensor Tensor::of_ints(DType d, IntSpan sizes, IntSpan v) {
@@ -108,8 +111,10 @@ Tensor Tensor::elementwise(Op op, std::initializer_list<Tensor> src) {
   if (is_storage(d.kind) && op != Op::Where) fail(info(op).name, " is not defined on ", name(d));
   const Shape out = broadcast(std::span(shapes, n));
   for (size_t i = 0; i < n; i++) {
-    if (UOp c = splat(s[i])) s[i] = c;
-    else s[i] = tensor::broadcast_to(s[i], out);
+    if (UOp c = splat(s[i]))
+      s[i] = c;
+    else
+      s[i] = tensor::broadcast_to(s[i], out);
   }
   UOp r = alu(op, std::span<const UOp>(s, n));
   return same_shape(tg::shape(r), out) ? r : tensor::broadcast_to(r, out);  // constants only, or folded to one
@@ -167,7 +172,8 @@ Tensor Tensor::bitcast(DType d) const {
 
 Tensor Tensor::reshape(const Shape& s) const {
   UOp a = elems(shape()), b = elems(s);
-  if (a != b && (a.is_const() == b.is_const() || a.is_const(0) || b.is_const(0))) fail("cannot reshape ", text(*this), " to ", shape_text(s));
+  if (a != b && (a.is_const() == b.is_const() || a.is_const(0) || b.is_const(0)))
+    fail("cannot reshape ", text(*this), " to ", shape_text(s));
   TG_SPLAT(s);
   return tensor::reshape(u_, s);
 }
@@ -266,7 +272,8 @@ Tensor Tensor::slice(i64 a, i64 begin, i64 end, i64 step) const {
   return tensor::shrink(x.u_, sb, se, st);
 }
 Tensor Tensor::shrink(i64 a, i64 begin, i64 count) const {
-  if (begin < 0 || count < 0 || (dim(a).is_const() && begin + count > size(a))) fail("elements ", begin, "..", begin + count, " of axis ", a, " of ", text(*this));
+  if (begin < 0 || count < 0 || (dim(a).is_const() && begin + count > size(a)))
+    fail("elements ", begin, "..", begin + count, " of axis ", a, " of ", text(*this));
   if (UOp c = splat(u_)) {
     Shape s = shape();
     s[axis(a)] = idx(count);
@@ -290,16 +297,17 @@ Tensor padding_index(const Tensor& i, f64 n, PadMode mode) {
 Tensor Tensor::pad(IntSpan begin, IntSpan end, f64 value) const { return pad(begin, end, PadMode::Constant, scalar(dtype(), value).uop()); }
 
 Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
-  if (i64(begin.size()) != rank() || i64(end.size()) != rank())
-    fail("padding of ", begin.size(), " axes for ", text(*this));
+  if (i64(begin.size()) != rank() || i64(end.size()) != rank()) fail("padding of ", begin.size(), " axes for ", text(*this));
   Tensor x = *this;
   for (i64 a = 0; a < rank(); a++)  // negative amounts cut
     if (begin[a] < 0 || end[a] < 0) {
       i64 n = size(a), b = std::max<i64>(0, -begin[a]), e = n - std::max<i64>(0, -end[a]);
       // What one side cuts beyond the other end comes off the other side's padding.
       if (b > n || e < 0 || b > e) {
-        if (n + begin[a] + end[a] < 0) fail("padding of ", begin[a], " and ", end[a], " leaves less than nothing of axis ", a, " of ", text(*this));
-        if (mode != PadMode::Constant) fail("padding of ", begin[a], " and ", end[a], " cuts more than axis ", a, " of ", text(*this), " has");
+        if (n + begin[a] + end[a] < 0)
+          fail("padding of ", begin[a], " and ", end[a], " leaves less than nothing of axis ", a, " of ", text(*this));
+        if (mode != PadMode::Constant)
+          fail("padding of ", begin[a], " and ", end[a], " cuts more than axis ", a, " of ", text(*this), " has");
         Shape s = shape();
         s[a] = s[a] + (begin[a] + end[a]);
         Ints nb(begin.begin(), begin.end()), ne(end.begin(), end.end());
@@ -429,9 +437,12 @@ Tensor Tensor::matmul(const Tensor& other, std::optional<DType> acc) const {
   // (.., m, 1, k) * (.., 1, n, k)
   Tensor p = a.cast(sum).unsqueeze(-2) * b.cast(sum).transpose().unsqueeze(-3);
   Tensor r = tensor::reduce(p.u_, ReduceKind::Add, Ints{p.rank() - 1});
-  if (row && column) r = r.reshape(Shape(r.shape().begin(), r.shape().end() - 2));
-  else if (row) r = r.squeeze(-2);
-  else if (column) r = r.squeeze(-1);
+  if (row && column)
+    r = r.reshape(Shape(r.shape().begin(), r.shape().end() - 2));
+  else if (row)
+    r = r.squeeze(-2);
+  else if (column)
+    r = r.squeeze(-1);
   return r.cast(out);
 }
 
@@ -446,7 +457,8 @@ Tensor Tensor::pool_windows(IntSpan k, const ConvArgs& c, UOp value) const {
     w.k.push_back(k[i]);
     w.stride.push_back(c.strides.empty() ? 1 : c.strides[i]);
     w.dilation.push_back(c.dilations.empty() ? 1 : c.dilations[i]);
-    if (w.k[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1) fail("kernel ", w.k[i], ", stride ", w.stride[i], ", dilation ", w.dilation[i], " must be positive");
+    if (w.k[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1)
+      fail("kernel ", w.k[i], ", stride ", w.stride[i], ", dilation ", w.dilation[i], " must be positive");
   }
   return pad(begin, end, PadMode::Constant, value).window(w);
 }
@@ -460,8 +472,8 @@ Tensor Tensor::conv(const Tensor& w, const Tensor& bias, const ConvArgs& c, std:
   if (!acc && dtype() != w.dtype()) fail("convolution of ", text(*this), " with weight ", text(w), ": dtypes differ");
   UOp cin = shape()[1], m = w.shape()[0], per_group = w.shape()[1];
   if (c.groups < 1 || per_group * c.groups != cin || (m.is_const() && m.as_int() % c.groups))
-    fail("weight ", text(w), " with groups=", c.groups, " over input ", text(*this), ": needs ", constant_dim(cin) / std::max<i64>(1, c.groups),
-         " channels in, and outputs divisible by groups");
+    fail("weight ", text(w), " with groups=", c.groups, " over input ", text(*this), ": needs ",
+         constant_dim(cin) / std::max<i64>(1, c.groups), " channels in, and outputs divisible by groups");
   DType out = acc ? *acc : dtype(), sum = acc ? *acc : is_half() ? DType(Kind::F32) : dtype();
   Ints k;
   for (i64 i = 0; i < n; i++) k.push_back(w.size(i + 2));

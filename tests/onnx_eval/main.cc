@@ -1,9 +1,10 @@
-// ONNX's own backend cases through import and the interpreter, without any compiled code: tells whether the meaning of an operator is right.
+// ONNX's own backend cases through import and the interpreter, without any compiled code: tells whether the meaning of an operator is
+// right.
 //   onnx_eval DATA [--filter TEXT] [--list passed|refused|failed|skipped] [--seconds N] [--largest E]
 //     --largest: an error of E times the largest value of an output is accepted too, for data that was itself computed in f32
 //   onnx_eval MODEL.onnx [--shape NAME=1x3x224x224]     only imports it and prints what came out
-// DATA is .../onnx/backend/test/data or one case's folder. Each case runs in a child process, so that a crash is one failed case. Exit code 1 if
-// any case failed or fewer than --at-least passed; refused ones are listed by reason.
+// DATA is .../onnx/backend/test/data or one case's folder. Each case runs in a child process, so that a crash is one failed case. Exit code
+// 1 if any case failed or fewer than --at-least passed; refused ones are listed by reason.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,7 +75,8 @@ void run_case(const fs::path& folder) {
       if (weights.count(v.name())) continue;
       check(v);
       const auto& t = v.type().tensor_type();
-      bool free = !t.has_shape() || std::any_of(t.shape().dim().begin(), t.shape().dim().end(), [](const auto& d) { return !d.has_dim_value(); });
+      bool free =
+          !t.has_shape() || std::any_of(t.shape().dim().begin(), t.shape().dim().end(), [](const auto& d) { return !d.has_dim_value(); });
       inputs.push_back({v.name(), free});
     }
   }
@@ -120,17 +122,14 @@ Outcome run_in_child(const fs::path& folder, int seconds) {
     try {
       run_case(folder);
       r = "passed|";
-    } catch (const Skipped& s) {
-      r = "skipped|" + s.why;
-    } catch (const Error& e) {
+    } catch (const Skipped& s) { r = "skipped|" + s.why; } catch (const Error& e) {
       std::string what = e.what();
       bool refused = false;
-      for (const char* phrase : {"not supported", "is supported from", "are supported", "must be known at compile time", "not part of a compiled model"})
+      for (const char* phrase :
+           {"not supported", "is supported from", "are supported", "must be known at compile time", "not part of a compiled model"})
         refused |= what.find(phrase) != std::string::npos;
       r = (refused ? "refused|" : "failed|") + what;
-    } catch (const std::exception& e) {
-      r = str("failed|", e.what());
-    }
+    } catch (const std::exception& e) { r = str("failed|", e.what()); }
     (void)!write(fd[1], r.data(), r.size());
     _exit(0);
   }
@@ -142,7 +141,8 @@ Outcome run_in_child(const fs::path& folder, int seconds) {
   int status = 0;
   waitpid(pid, &status, 0);
   size_t bar = text.find('|');
-  if (bar == std::string::npos) return {"failed", str("ended by signal ", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (too slow)" : "")};
+  if (bar == std::string::npos)
+    return {"failed", str("ended by signal ", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (too slow)" : "")};
   return {text.substr(0, bar), text.substr(bar + 1)};
 }
 
@@ -177,14 +177,22 @@ int main(int argc, char** argv) {
   int seconds = 60, at_least = 0;
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
-    if (a == "--filter" && i + 1 < argc) filter = argv[++i];
-    else if (a == "--list" && i + 1 < argc) list = argv[++i];
-    else if (a == "--at-least" && i + 1 < argc) at_least = std::atoi(argv[++i]);
-    else if (a == "--shape" && i + 1 < argc) shapes.push_back(argv[++i]);
-    else if (a == "--largest" && i + 1 < argc) of_largest = std::atof(argv[++i]);
-    else if (a == "--seconds" && i + 1 < argc) seconds = std::atoi(argv[++i]);
-    else if (a.starts_with("--") || !data.empty()) return std::fprintf(stderr, "onnx_eval: %s: unknown option, or one without its value\n", a.c_str()), 2;
-    else data = a;
+    if (a == "--filter" && i + 1 < argc)
+      filter = argv[++i];
+    else if (a == "--list" && i + 1 < argc)
+      list = argv[++i];
+    else if (a == "--at-least" && i + 1 < argc)
+      at_least = std::atoi(argv[++i]);
+    else if (a == "--shape" && i + 1 < argc)
+      shapes.push_back(argv[++i]);
+    else if (a == "--largest" && i + 1 < argc)
+      of_largest = std::atof(argv[++i]);
+    else if (a == "--seconds" && i + 1 < argc)
+      seconds = std::atoi(argv[++i]);
+    else if (a.starts_with("--") || !data.empty())
+      return std::fprintf(stderr, "onnx_eval: %s: unknown option, or one without its value\n", a.c_str()), 2;
+    else
+      data = a;
   }
   if (data.empty()) return std::fprintf(stderr, "usage: onnx_eval DATA [--filter TEXT] [--list KIND] [--seconds N] [--largest E]\n"), 2;
   if (data.ends_with(".onnx")) {
@@ -192,12 +200,14 @@ int main(int argc, char** argv) {
     for (const std::string& t : shapes) {
       size_t eq = t.rfind('=');
       o.shapes.push_back({t.substr(0, eq), {}});
-      for (const char* p = t.c_str() + eq + 1; *p; p += *p == 'x') o.shapes.back().dims.push_back(std::strtoll(p, const_cast<char**>(&p), 10));
+      for (const char* p = t.c_str() + eq + 1; *p; p += *p == 'x')
+        o.shapes.back().dims.push_back(std::strtoll(p, const_cast<char**>(&p), 10));
     }
     return print_import(data, o);
   }
   std::vector<fs::path> cases;
-  if (fs::exists(fs::path(data) / "model.onnx")) cases.push_back(data);
+  if (fs::exists(fs::path(data) / "model.onnx"))
+    cases.push_back(data);
   else
     for (const char* kind : {"node", "simple", "pytorch-converted", "pytorch-operator"})
       if (fs::exists(fs::path(data) / kind))

@@ -27,7 +27,9 @@ TEST_F(Declared, ReshapeTakesTheShapeAndSaysSo) {
   result({2, 2});
   EXPECT_EQ(run({f32s({4}, {1, 2, 3, 4}), i64s({2}, {2, 2})}), f32s({2, 2}, {1, 2, 3, 4}));
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "Reshape node \"Reshape_y\" (opset 20): input 1 \"s\" is known only at run time; the result is taken to have its declared shape (2, 2)");
+  EXPECT_EQ(notes[0],
+            "Reshape node \"Reshape_y\" (opset 20): input 1 \"s\" is known only at run time; the result is taken to have its declared "
+            "shape (2, 2)");
 }
 TEST_F(Declared, AShapeThatCannotBeIsAnError) {
   m.input("x", Kind::F32, {"4"}).input("s", Kind::I64, {"2"}).output("y");

@@ -107,7 +107,8 @@ TEST(FreeDims, AVarNobodyHasIsAnError) {
   EXPECT_EQ(relu_model().error(o), "--var N: no input has a free dimension of that name");
 }
 
-// --- what cannot be imported -----------------------------------------------------------------------------------------------------------------
+// --- what cannot be imported
+// -----------------------------------------------------------------------------------------------------------------
 TEST(Refuse, AllUnsupportedNodesAreListedAtOnce) {
   Model m;
   m.input("x", Kind::F32, {"2"}).output("y");
@@ -136,7 +137,8 @@ TEST(Refuse, AShapeThatDependsOnAnInputNamesTheInput) {
   Model m;
   m.input("x", Kind::F32, {"2"}).input("s", Kind::I64, {"1"}).output("y");
   m.node("Reshape", {"x", "s"}, {"y"});
-  EXPECT_NE(m.error().find("Reshape node \"Reshape_y\" (opset 20): input 1 \"s\" must be known at compile time"), std::string::npos) << m.error();
+  EXPECT_NE(m.error().find("Reshape node \"Reshape_y\" (opset 20): input 1 \"s\" must be known at compile time"), std::string::npos)
+      << m.error();
 }
 TEST(Refuse, ShapesThatDoNotBroadcast) {
   Model m;
@@ -155,7 +157,8 @@ TEST(Refuse, StringsByName) {
   EXPECT_EQ(m.error(), "MODEL: input \"x\" holds strings, which are not supported");
 }
 
-// --- names -----------------------------------------------------------------------------------------------------------------------------------
+// --- names
+// -----------------------------------------------------------------------------------------------------------------------------------
 TEST(Names, AnInputThatNothingMakes) {
   Model m;
   m.input("x", Kind::F32, {"2"}).output("y");
@@ -167,7 +170,9 @@ TEST(Names, ACycle) {
   m.input("x", Kind::F32, {"2"}).output("y");
   m.node("Add", {"x", "y"}, {"a"});
   m.node("Relu", {"a"}, {"y"});
-  EXPECT_EQ(m.error(), "MODEL: Add node \"Add_a\" (opset 20) reads \"y\", which only a later node makes; nodes must be in topological order, without cycles");
+  EXPECT_EQ(m.error(),
+            "MODEL: Add node \"Add_a\" (opset 20) reads \"y\", which only a later node makes; nodes must be in topological order, without "
+            "cycles");
 }
 TEST(Names, DuplicatesAreRefused) {
   Model m;
@@ -182,19 +187,20 @@ TEST(Names, AnOutputThatNothingMakes) {
   EXPECT_EQ(m.error(), "MODEL: output \"z\" is made by no node");
 }
 
-// --- constants -----------------------------------------------------------------------------------------------------------------------------------
+// --- constants
+// -----------------------------------------------------------------------------------------------------------------------------------
 TEST(Constants, ShapeArithmeticFolds) {
   Model m;
   m.input("x", Kind::F32, {"2", "6"}).output("y");
   m.weight("half", i64s({1}, {2}));
   m.node("Shape", {"x"}, {"s"});
-  m.node("Div", {"s", "half"}, {"h"});        // (1, 3)
+  m.node("Div", {"s", "half"}, {"h"});  // (1, 3)
   m.node("Concat", {"half", "half", "h"}, {"t"});
   attr(*m.proto.mutable_graph()->mutable_node(2), "axis", 0);
-  m.node("Reshape", {"x", "t"}, {"y"});       // (2, 2, 1, 3)
+  m.node("Reshape", {"x", "t"}, {"y"});  // (2, 2, 1, 3)
   Graph g = m.load();
   EXPECT_EQ(shape_text(g.outputs[0].dims), "(2, 2, 1, 3)");
-  EXPECT_TRUE(g.constants.empty());           // nothing of the arithmetic is left
+  EXPECT_TRUE(g.constants.empty());  // nothing of the arithmetic is left
 }
 TEST(Constants, LargeWeightsBorrowFromTheFile) {
   Model m;
@@ -232,7 +238,8 @@ TEST(Constants, TooFewBytesNameTheTensor) {
   EXPECT_EQ(m.error(), "MODEL: initializer \"w\" has 4 bytes of data, 8 are needed for 2 elements of f32");
 }
 
-// --- external data ---------------------------------------------------------------------------------------------------------------------------------
+// --- external data
+// ---------------------------------------------------------------------------------------------------------------------------------
 struct External : ::testing::Test {
   Model m;
   void refer(const std::string& location, const std::string& offset = "") {
@@ -278,7 +285,8 @@ TEST_F(External, ATooShortFileIsAnError) {
   EXPECT_NE(m.error().find("has 12 bytes, 8 from byte 8 on are needed"), std::string::npos) << m.error();
 }
 
-// --- subgraphs and functions --------------------------------------------------------------------------------------------------------------------
+// --- subgraphs and functions
+// --------------------------------------------------------------------------------------------------------------------
 tgonnx::GraphProto* branch(tgonnx::NodeProto& n, const std::string& name) {
   auto* a = n.add_attribute();
   a->set_name(name), a->set_type(5);
@@ -331,7 +339,9 @@ TEST(If, BranchesOfDifferentShapesAreRefused) {
   auto* no = branch(n, "else_branch");
   Model::fill(no->add_node(), "Unsqueeze", {"x", "zero"}, {"t"});
   no->add_output()->set_name("t");
-  EXPECT_EQ(m.error(), "MODEL: If node \"If_y\" (opset 20): output 0 is f32(2) in one branch and f32(1, 2) in the other; with a condition known only at run time that is not supported yet");
+  EXPECT_EQ(m.error(),
+            "MODEL: If node \"If_y\" (opset 20): output 0 is f32(2) in one branch and f32(1, 2) in the other; with a condition known only "
+            "at run time that is not supported yet");
 }
 TEST(Nesting, BeyondSixtyFourIsRefused) {
   auto nested = [](int depth) {
@@ -388,16 +398,15 @@ TEST(Functions, ThatCallThemselvesAreRefused) {
   EXPECT_NE(m.error().find("nested more than 64 deep"), std::string::npos) << m.error();
 }
 
-// --- damaged files --------------------------------------------------------------------------------------------------------------------------------
+// --- damaged files
+// --------------------------------------------------------------------------------------------------------------------------------
 std::string error_of(const std::string& bytes) {
   TempFolder t;
   std::string path = t.file("m.onnx");
   std::ofstream(path, std::ios::binary) << bytes;
   try {
     import_onnx(path);
-  } catch (const Error& e) {
-    return std::string(e.what()).substr(path.size());
-  }
+  } catch (const Error& e) { return std::string(e.what()).substr(path.size()); }
   return "no error";
 }
 TEST(Damaged, EmptyFile) { EXPECT_EQ(error_of(""), ": the file is empty"); }
@@ -406,9 +415,7 @@ TEST(Damaged, MissingFile) {
   try {
     import_onnx("/nonexistent/m.onnx");
     FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(std::string(e.what()), "/nonexistent/m.onnx: cannot be read: No such file or directory");
-  }
+  } catch (const Error& e) { EXPECT_EQ(std::string(e.what()), "/nonexistent/m.onnx: cannot be read: No such file or directory"); }
 }
 TEST(Damaged, EveryTruncationIsAnError) {
   std::string whole = relu_model().proto.SerializeAsString();

@@ -15,7 +15,8 @@
 namespace tg::test {
 
 struct TempFolder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("tgaot_frontend_" + std::to_string(getpid()) + "_" + std::to_string(count()++));
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("tgaot_frontend_" + std::to_string(getpid()) + "_" + std::to_string(count()++));
   TempFolder() { std::filesystem::create_directories(path); }
   ~TempFolder() { std::filesystem::remove_all(path); }
   static int& count() {
@@ -48,8 +49,10 @@ class Model {
     t->mutable_shape();
     for (const std::string& d : dims) {
       auto* dim = t->mutable_shape()->add_dim();
-      if (!d.empty() && std::isdigit(d[0])) dim->set_dim_value(std::stoll(d));
-      else if (!d.empty()) dim->set_dim_param(d);
+      if (!d.empty() && std::isdigit(d[0]))
+        dim->set_dim_value(std::stoll(d));
+      else if (!d.empty())
+        dim->set_dim_param(d);
     }
     return *this;
   }
@@ -66,7 +69,8 @@ class Model {
   tgonnx::NodeProto& node(const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out) {
     return fill(proto.mutable_graph()->add_node(), op, in, out);
   }
-  static tgonnx::NodeProto& fill(tgonnx::NodeProto* n, const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out) {
+  static tgonnx::NodeProto& fill(tgonnx::NodeProto* n, const std::string& op, const std::vector<std::string>& in,
+                                 const std::vector<std::string>& out) {
     n->set_op_type(op);
     n->set_name(op + "_" + (out.empty() ? "" : out[0]));
     for (auto& i : in) n->add_input(i);

@@ -36,9 +36,7 @@ struct TensorTest : ::testing::Test {
   static std::string error(F f) {
     try {
       f();
-    } catch (const Error& e) {
-      return e.what();
-    }
+    } catch (const Error& e) { return e.what(); }
     return "no error";
   }
 };
@@ -79,8 +77,8 @@ TEST_F(TensorTest, ConvInGroups) {
   Tensor y = range({1, 4, 3}).conv(range({4, 2, 2}), {}, {.pads = {1, 0}, .strides = {2}, .groups = 2});
   EXPECT_EQ(y.sizes(), (Ints{1, 4, 2}));
   // windows of channels 0,1: [0,0],[0,3] then [1,2],[4,5]
-  EXPECT_EQ(numbers(y), (V{9, 0 * 1 + 1 * 2 + 2 * 4 + 3 * 5, 21, 4 * 1 + 5 * 2 + 6 * 4 + 7 * 5, 9 * 6 + 11 * 9, 8 * 7 + 9 * 8 + 10 * 10 + 11 * 11, 13 * 6 + 15 * 9,
-                            12 * 7 + 13 * 8 + 14 * 10 + 15 * 11}));
+  EXPECT_EQ(numbers(y), (V{9, 0 * 1 + 1 * 2 + 2 * 4 + 3 * 5, 21, 4 * 1 + 5 * 2 + 6 * 4 + 7 * 5, 9 * 6 + 11 * 9,
+                           8 * 7 + 9 * 8 + 10 * 10 + 11 * 11, 13 * 6 + 15 * 9, 12 * 7 + 13 * 8 + 14 * 10 + 15 * 11}));
 }
 TEST_F(TensorTest, IntegerDivisionTruncatesAndFloorDivFloors) {
   Tensor a = Tensor::ints(Ints{7, -7, 7, -7}), b = Tensor::ints(Ints{2, 2, -2, -2});
@@ -120,13 +118,15 @@ TEST_F(TensorTest, SoftmaxOfHalvesIsSummedInF32) {
 }
 TEST_F(TensorTest, SplatsStaySplatsThroughMovement) {
   Tensor x = Tensor::full(dims({2, 3}), Kind::F32, 7);
-  for (const Tensor& y : {x.reshape(Ints{3, 2}), x.permute(Ints{1, 0}), x.expand(Ints{5, 2, 3}), x.slice(1, 0, 2), x.flip(Ints{0}), x.repeat(0, 2), (x * 2.0).cast(Kind::I32)})
+  for (const Tensor& y : {x.reshape(Ints{3, 2}), x.permute(Ints{1, 0}), x.expand(Ints{5, 2, 3}), x.slice(1, 0, 2), x.flip(Ints{0}),
+                          x.repeat(0, 2), (x * 2.0).cast(Kind::I32)})
     EXPECT_TRUE(splat(pool.fold(y.uop()))) << y.uop().str();
 }
 TEST_F(TensorTest, ShapesKeepWhenArithmeticFolds) {
   Tensor x = Tensor::full(dims({2, 3}), Kind::I64, 5);
   EXPECT_EQ((x * 0.0).sizes(), (Ints{2, 3}));
-  EXPECT_EQ(where(Tensor::full(dims({2, 3}), Kind::Bool, 1), Tensor::integer(Kind::I64, 1), Tensor::integer(Kind::I64, 2)).sizes(), (Ints{2, 3}));
+  EXPECT_EQ(where(Tensor::full(dims({2, 3}), Kind::Bool, 1), Tensor::integer(Kind::I64, 1), Tensor::integer(Kind::I64, 2)).sizes(),
+            (Ints{2, 3}));
   Tensor p = tensor::param(0, Kind::I64, dims({2, 3}));
   EXPECT_EQ((p * 0.0).sizes(), (Ints{2, 3}));
 }
