@@ -43,13 +43,19 @@ class Expander {
  public:
   UOp run(UOp ast) {
     std::vector<UOp> order = toposort(ast);
-    for (UOp u : order)
-      if (u.is(Op::Range) && (u.arg<RangeArg>().kind == AxisKind::Upcast || u.arg<RangeArg>().kind == AxisKind::Unroll)) {
-        TG_CHECK(ranges_.size() < 24 && u.src(0).is_const(), "too many unrolled ranges");
-        bit_[u] = u32(ranges_.size()) + 1;
-        ranges_.push_back(u);
-      }
+    std::vector<i64> lanes;  // axes that run in lanes too
+    for (UOp u : order) {
+      if (!u.is(Op::Range)) continue;
+      RangeArg a = u.arg<RangeArg>();
+      if (a.kind == AxisKind::Vector) lanes.push_back(a.id);
+      if (a.kind != AxisKind::Upcast && a.kind != AxisKind::Unroll) continue;
+      TG_CHECK(ranges_.size() < 24 && u.src(0).is_const(), "too many unrolled ranges");
+      ranges_.push_back(u);
+    }
     if (ranges_.empty()) return ast;
+    // Copies along the lanes' axis vary fastest: a scalar that is broadcast to all vectors of a row dies with the row, and so takes one register.
+    std::stable_partition(ranges_.begin(), ranges_.end(), [&](UOp r) { return std::find(lanes.begin(), lanes.end(), r.arg<RangeArg>().id) == lanes.end(); });
+    for (size_t i = 0; i < ranges_.size(); i++) bit_[ranges_[i]] = u32(i) + 1;
     values_[ast];  // the highest id: references into the memo stay valid
     for (UOp u : order) visit(u);
     return values_[ast][0];
