@@ -27,6 +27,12 @@ from onnx import numpy_helper
 warnings.filterwarnings("ignore")
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 RTOL, ATOL = 1e-3, 1e-7  # onnx.backend.test's own defaults
+# Sums of ten terms of size 1 that cancel to 0: what is left is the rounding of whoever wrote the data (onnxruntime misses them too).
+CANCELLING = {"DFT": 1e-6}
+# Drawn anew by every implementation: shape, dtype and range are what can be compared.
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+# Refusals of a whole model rather than of a node.
+WHOLE = ("holds strings, which are not supported", "opset 1 is not supported")
 PASSING = os.path.join(HERE, "passing.txt")
 
 
@@ -71,12 +77,17 @@ def tensors(folder, what):
     return [os.path.join(folder, f"{what}_{i}.pb") for i in range(count)]
 
 
-def compare(index, got, want):
+def compare(index, got, want, names):
     if want.dtype.kind in "OSU":
         raise Failure("wrong", f"output {index}: strings expected")
     g, w = harness.widen(got), harness.widen(want)
+    if names & RANDOM:
+        if g.shape != w.shape or not np.isfinite(g).all() or ("Bernoulli" in names and not np.isin(g, (0, 1)).all()):
+            raise Failure("wrong", f"output {index} ({want.dtype}{list(want.shape)}): {g.shape}, {g.min()}..{g.max()}")
+        return
+    atol = max([ATOL] + [a for op, a in CANCELLING.items() if op in names])
     try:
-        np.testing.assert_allclose(g, w, rtol=RTOL, atol=ATOL, equal_nan=True)
+        np.testing.assert_allclose(g, w, rtol=RTOL, atol=atol, equal_nan=True)
     except AssertionError as e:
         lines = [l for l in str(e).splitlines() if "ismatch" in l or "difference" in l]
         raise Failure("wrong", f"output {index} ({want.dtype}{list(want.shape)}): " + "; ".join(lines)[:200])
@@ -104,7 +115,7 @@ def run_case(tools, folder, work, env, timeout):
         os.mkdir(out)
         harness.run_bundle(tools, compiled[key], dict(enumerate(feeds)), out, timeout, env)
         for i, want in enumerate(wants):
-            compare(i, harness.load_output(out, i, want.dtype, want.shape), want)
+            compare(i, harness.load_output(out, i, want.dtype, want.shape), want, names)
 
 
 def outcome(tools, name, folder, top, env, timeout):
@@ -115,6 +126,8 @@ def outcome(tools, name, folder, top, env, timeout):
         o = Outcome("passed")
     except Failure as f:
         o = f.outcome
+        if o.kind == "failed" and any(w in (o.detail or "") for w in WHOLE):
+            o = Outcome("refused", o.detail)
     except Exception as e:
         o = Outcome("failed", f"{type(e).__name__}: {e}")
     finally:
