@@ -170,6 +170,35 @@ Found find_axis(const Kernel& k, const Opt& o) {
   return {{}, str("no axis ", o.target, "/", int(o.part))};
 }
 
+UOp memory_of(UOp u) {
+  if (u.is(Op::Index)) u = u.src(0);
+  while (u.is(Op::After)) u = u.src(0);
+  return u;
+}
+
+// A row on the stack that is written anew for each value of the loop `in`: copies and lanes of the loop get rows of their own, side by side.
+UOp widen_rows(UOp ast, UOp in) {
+  std::vector<UOp> topo = toposort(ast), rows;
+  Memo<u8> dep;
+  for (UOp u : topo) {
+    for (UOp s : u.src()) dep[u] |= dep[s];
+    if (u == in) dep[u] = 1;
+    if (closes(u) && std::find(u.src().begin(), u.src().end(), in) != u.src().end()) dep[u] = 0;
+    if (u.is(Op::Store) && dep[u] && memory_of(u.src(0)).is(Op::Row)) rows.push_back(memory_of(u.src(0)));
+  }
+  if (rows.empty()) return ast;
+  UOp n = in.src(0);
+  Memo<UOp> to;
+  for (UOp u : topo) {
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(to[s]);
+    if (std::find(rows.begin(), rows.end(), u) != rows.end()) src[0] = src[0] * n;
+    if (u.is(Op::Index) && std::find(rows.begin(), rows.end(), memory_of(u)) != rows.end()) src[1] = src[1] * n + in;
+    to[u] = std::equal(src.begin(), src.end(), u.src().begin(), u.src().end()) ? u : with_src(u, src);
+  }
+  return to[ast];
+}
+
 // Splits the innermost n off every RANGE of the axis.
 R split(const Kernel& k, const Opt& o, AxisKind kind) {
   Found f = find_axis(k, o);
@@ -181,11 +210,13 @@ R split(const Kernel& k, const Opt& o, AxisKind kind) {
   if (kind == AxisKind::Upcast && !a.output) return R::no("UPCAST is for output axes");
   i64 part = next_part(k.ast, a.id);
   std::map<u32, Split> map;
+  std::vector<UOp> inner;
   for (UOp r : a.ranges) {
     AxisKind rk = kind;
     bool reduce = r.arg<RangeArg>().kind == AxisKind::Reduce;
     if (kind == AxisKind::Upcast && reduce) rk = AxisKind::Unroll;  // the row loops of a kernel's other phases
     UOp in = piece(idx(o.arg), r, part, rk);
+    inner.push_back(in);
     if (a.size == o.arg) {
       map[r.id()] = {in, {in}};
     } else {
@@ -194,7 +225,9 @@ R split(const Kernel& k, const Opt& o, AxisKind kind) {
     }
   }
   Kernel n = k;
-  n.ast = simplify(replace_ranges(k.ast, map));
+  n.ast = replace_ranges(k.ast, map);
+  for (UOp in : inner) n.ast = widen_rows(n.ast, in);
+  n.ast = simplify(n.ast);
   n.opts.push_back(o);
   return n;
 }
@@ -315,7 +348,7 @@ UOp gate_loads(UOp ast, UOp r, UOp inside) {
         src[0] = where(inside, src[0], identity(a.kind, u.dtype()));
         same = false;
       }
-      if (closed && u.is(Op::Store)) {
+      if (u.is(Op::Store)) {  // also one in a loop of its own inside r, as KEEP makes
         bool gated = u.nsrc() > 2 && !u.src(2).is(Op::Range);
         if (gated) src[2] = src[2] & inside;
         else src.insert(src.begin() + 2, inside);
@@ -368,9 +401,11 @@ R peel(const Kernel& k, const Opt& o) {
   UOp r = a.ranges[0];
   i64 rest = a.size % o.arg, main = a.size - rest;
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
-  i64 next_phase = 100, next_id = a.id + 100;
-  for (UOp u : toposort(k.ast))
+  i64 next_phase = 100, next_id = a.id + 100, next_row = 0;
+  for (UOp u : toposort(k.ast)) {
     if (u.is(Op::Range)) next_phase = std::max(next_phase, u.arg<RangeArg>().phase + 1);
+    if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
+  }
   for (const Axis& x : axes(k.ast))
     while (x.id >= next_id && (x.id - a.id) % 100 == 0) next_id += 100;
   std::vector<UOp> stores;
@@ -381,7 +416,7 @@ R peel(const Kernel& k, const Opt& o) {
         if (!copy) stores.push_back(s);
         continue;
       }
-      // Reduces and inner loops of the second copy are loops of their own.
+      // Reduces, inner loops and rows of the second copy are its own.
       RangeArg ra = r.arg<RangeArg>();
       std::map<u32, Split> map;
       if (copy) {
@@ -408,7 +443,16 @@ R peel(const Kernel& k, const Opt& o) {
         UOp head = range(idx(main), ra);
         map[r.id()] = {head, {head}};
       }
-      stores.push_back(replace_ranges(s, map));
+      UOp one = replace_ranges(s, map);
+      std::vector<std::pair<UOp, UOp>> rows;
+      if (copy)
+        for (UOp u : toposort(one))
+          if (u.is(Op::Row)) {
+            RowArg row = u.arg<RowArg>();
+            row.number += next_row;
+            rows.push_back({u, node(Op::Row, u.dtype(), {u.src(0)}, row.ints())});
+          }
+      stores.push_back(rows.empty() ? one : substitute(one, rows));
     }
   }
   n.ast = simplify(node(Op::Sink, Kind::Void, std::span<const UOp>(stores)));
@@ -520,6 +564,37 @@ R pack(const Kernel& k, const Opt& o) {
   return n;
 }
 
+// Why a row would not be whole where it is read: a loop over it outside one that it is written in.
+std::string not_whole(UOp ast) {
+  std::vector<UOp> topo = toposort(ast);
+  Memo<std::vector<UOp>> kept;  // by node: STOREs below it that an AFTER waits for
+  Memo<u8> waited;
+  kept[ast];
+  for (UOp u : topo)
+    if (u.is(Op::After))
+      for (UOp e : u.src().subspan(1)) waited[e] = 1;
+  for (UOp u : topo) {
+    for (UOp s : u.src())
+      for (UOp e : kept[s])
+        if (std::find(kept[u].begin(), kept[u].end(), e) == kept[u].end()) kept[u].push_back(e);
+    if (closes(u)) {
+      std::vector<UOp> loops = ranges_of(u);
+      for (UOp e : kept[u]) {
+        std::vector<UOp> row = ranges_of(e), below = toposort(e);
+        UOp over;  // the first loop over the row
+        for (UOp r : loops) {
+          bool is_row = std::any_of(row.begin(), row.end(), [&](UOp x) { return x.arg<RangeArg>().id == r.arg<RangeArg>().id; });
+          if (is_row && !over) over = r;
+          if (over && r != over && !is_row && std::find(below.begin(), below.end(), r) != below.end())
+            return str("the loop ", over.str(), " over a kept row would stand outside ", r.str());
+        }
+      }
+    }
+    if (u.is(Op::Store) && waited[u]) kept[u].push_back(u);
+  }
+  return "";
+}
+
 // Why the loops are no nest: a loop outside one that its size depends on, or in two places.
 std::string not_nested(UOp ast) {
   std::map<u32, UOp> around;  // of a loop that is not the first of its list: the one before it
@@ -545,6 +620,7 @@ Result<Kernel> Kernel::with(const Opt& o) const {
   Result<Kernel> r = apply(*this, o);
   if (!r) return r;
   std::string why = not_nested(r->ast);
+  if (why.empty()) why = not_whole(r->ast);
   return why.empty() ? r : R::no(why);
 }
 
