@@ -91,9 +91,11 @@ bool one_case(const fuzz::Options& o, const std::string& stage, const std::strin
     if (stage.empty() ? s.asked : stage != s.name) continue;
     g_stage = s.name;
     guarded([&] {
+      fuzz::take_ran();
       std::vector<Values> got = s.run(c);
       for (size_t i = 0; i < want.size(); i++)
-        if (std::string bad = fuzz::difference(got[i], want[i], c.error[i]); !bad.empty()) fail("output ", i, ": ", bad);
+        if (std::string bad = fuzz::difference(got[i], want[i], c.error[i]); !bad.empty())
+          fail("output ", i, ": ", bad, "\n", fuzz::take_ran(), print(c.graph.sink));
       u8 right = u8(k);
       if (write(pipe, &right, 1) != 1) fail("the pipe is closed");
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "backend/backend.h"
 #include "base/error.h"
@@ -14,13 +15,18 @@
 #include "ir/spec.h"
 #include "ir/text.h"
 #include "opt/kernel.h"
+#include "opt/prepare.h"
 #include "runtime-lite/backend/cpu.h"
 #include "schedule/schedule.h"
 
 namespace tg::fuzz {
 namespace {
 
-std::string g_now;
+std::string g_now, g_ran;
+void runs(const Call& call, const std::string& opts) {
+  g_now = call.name + " [" + opts + "]";
+  g_ran += "  " + g_now + "\n";
+}
 
 std::vector<Values> start(const Schedule& s, const Case& c) {
   std::vector<Values> mem;
@@ -153,9 +159,10 @@ Kernel with_random_opts(Kernel k) {
   std::string text = print(k.ast);
   std::mt19937_64 rng(hash64(text));
   auto pick = [&](i64 lo, i64 hi) { return lo + i64(rng() % u64(hi - lo + 1)); };
-  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel};
+  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep};
   constexpr i64 kArgs[] = {2, 2, 3, 4, 4, 5, 7, 8, 16};
   i64 want = pick(1, 4);
+  if (pick(0, 1)) k = prepare(std::move(k));
   for (int tries = 0; tries < 30 && i64(k.opts.size()) < want; tries++) {
     std::vector<Axis> all = axes(k.ast);
     if (all.empty()) break;
@@ -165,6 +172,7 @@ Kernel with_random_opts(Kernel k) {
     const Axis &a = axis(), &b = axis();
     o.target = a.id, o.part = u8(a.part), o.arg = chance_whole(rng, a, kArgs[pick(0, std::size(kArgs) - 1)]);
     if (o.kind == OptKind::Swap) o.arg = b.id, o.arg2 = b.part;
+    if (o.kind == OptKind::Keep) o.target = 0, o.part = 0, o.arg = i64(pick(0, 1) ? RowPlace::Stack : RowPlace::Out);
     if (o.kind == OptKind::Pack) o.target = pick(0, i64(k.slots.size()) - 1), o.part = 0, o.arg = 0;
     if (Result<Kernel> r = k.with(o)) k = *r;
   }
@@ -173,6 +181,7 @@ Kernel with_random_opts(Kernel k) {
 
 using Change = Kernel (*)(Kernel);
 Kernel plain(Kernel k) { return k; }
+Kernel chosen(Kernel k) { return heuristics(prepare(std::move(k))); }  // as the driver does
 
 // run(kernel, buffers in memory order).
 template <class F>
@@ -188,7 +197,7 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
       std::vector<Values> bufs;
       for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], k.slots[i].layout));
       doing = opts_text(k.opts);
-      g_now = call.name + " [" + doing + "]";
+      runs(call, doing);
       run(k, bufs);
       for (size_t i = 0; i < call.outputs; i++) to_logical(bufs[i], k.slots[i].layout, mem[call.buffers[i]]);
     } catch (const Error& e) {
@@ -209,6 +218,7 @@ std::vector<Values> opted(const Case& c) {
       k.slots.push_back(slot);
     }
     k = with_random_opts(std::move(k));
+    runs(call, opts_text(k.opts));
     if (std::string bad = violation(Spec::Kernel, k.ast); !bad.empty()) fail("[", opts_text(k.opts), "] ", bad);
     try {
       eval_kernel(k.ast, bufs);
@@ -229,7 +239,7 @@ void interpret(const Kernel& k, std::vector<Values>& bufs) {
 }
 std::vector<Values> linear(const Case& c) { return run_lowered(c, plain, interpret); }
 std::vector<Values> linear_opts(const Case& c) { return run_lowered(c, with_random_opts, interpret); }
-std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, heuristics, interpret); }
+std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, chosen, interpret); }
 
 // --- machine code -----------------------------------------------------------------------------------------------------------------------
 // Guards of 64 bytes around each buffer show a store outside; the last one is as long as a vector that reads past the end.
@@ -266,7 +276,7 @@ void execute(const Kernel& k, std::vector<Values>& bufs) {
 }
 std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute); }
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
-std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, heuristics, execute); }
+std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, chosen, execute); }
 
 Kernel through_clang(Kernel k) {
   static const Target t = [] {
@@ -275,7 +285,7 @@ Kernel through_clang(Kernel k) {
     return *r;
   }();
   k.target = &t;
-  return heuristics(std::move(k));
+  return chosen(std::move(k));
 }
 std::vector<Values> clang(const Case& c) { return run_lowered(c, through_clang, execute); }
 
@@ -290,5 +300,6 @@ constexpr Stage kStages[] = {
 
 std::span<const Stage> stages() { return kStages; }
 const char* now_running() { return g_now.c_str(); }
+std::string take_ran() { return std::exchange(g_ran, {}); }
 
 }  // namespace tg::fuzz

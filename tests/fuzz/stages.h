@@ -1,6 +1,7 @@
 // The stages that a random graph is run through: each gives the outputs by another way.
 #pragma once
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph_gen.h"
@@ -14,5 +15,6 @@ struct Stage {
 };
 std::span<const Stage> stages();
 const char* now_running();  // the kernel and its Opts, for the message of a crash
+std::string take_ran();    // a line for each kernel with Opts that has run since the last call
 
 }  // namespace tg::fuzz

@@ -348,6 +348,65 @@ TEST_F(Opts, PackOfAConstantThatIsReadTwice) {
   with(k, "PACK 1");
 }
 
+// --- KEEP -------------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, KeepComputesARowValueOnce) {
+  softmax(3, 8);
+  auto exps = [](const Kernel& q) {
+    int n = 0;
+    for (UOp u : toposort(q.ast)) n += u.is(Op::Exp);
+    return n;
+  };
+  EXPECT_EQ(exps(k), 2);
+  for (const char* place : {"KEEP 0 0", "KEEP 0 3"}) {
+    EXPECT_EQ(exps(with(k, place)), 1) << place;
+    std::string p = str(place, ", ");
+    with(k, p + "VECTOR 1 4");
+    with(k, p + "UPCAST 1 2");
+    with(k, p + "THREAD 0 3");
+    with(k, p + "UPCAST 0 3, VECTOR 1 4");
+    with(k, p + "VECTOR 0 3");
+    with(k, p + "PEEL 0 2, UPCAST 0 2, VECTOR 1 4");
+  }
+}
+TEST_F(Opts, CopiesAndLanesHaveRowsOfTheirOwn) {
+  softmax(6, 8);
+  auto row = [](const Kernel& q) {
+    for (UOp u : toposort(q.ast))
+      if (u.is(Op::Row)) return u.src(0).as_int();
+    return i64(0);
+  };
+  i64 one = row(with(k, "KEEP 0 0"));
+  EXPECT_GE(one, 8);
+  EXPECT_EQ(row(with(k, "KEEP 0 0, UPCAST 0 3")), 3 * one);
+  EXPECT_EQ(row(with(k, "KEEP 0 0, UPCAST 0 3, VECTOR 0 2")), 6 * one);
+  EXPECT_EQ(row(with(k, "KEEP 0 0, VECTOR 1 4")), one) << "the row itself is cut, not copied";
+}
+TEST_F(Opts, AKeptRowMayBePadded) {
+  softmax(3, 7);
+  for (const char* place : {"KEEP 0 0", "KEEP 0 3"}) {
+    with(k, str(place, ", PADTO 1 4, VECTOR 1 4"));
+    with(k, str(place, ", PADTO 0 2, UPCAST 0 2"));
+    with(k, str(place, ", PADTO 0 2, VECTOR 0 2"));
+  }
+}
+TEST_F(Opts, AKeptRowIsWholeWhereItIsRead) {
+  softmax(3, 8);
+  for (const char* place : {"KEEP 0 0", "KEEP 0 3"}) {
+    Kernel q = with(k, place);
+    for (const char* o : {"SWAP 0 1", "TILE 1 4", "TILE 1 1"}) EXPECT_NE(refusal(q, o).find("over a kept row would stand outside"), std::string::npos) << o << ": " << refusal(q, o);
+  }
+}
+TEST_F(Opts, KeepRefusals) {
+  softmax(3, 8);
+  EXPECT_EQ(refusal("KEEP 1 0"), "no row value 1; there are 1");
+  EXPECT_EQ(refusal("KEEP 0 1"), "KEEP knows the places STACK (0) and OUT (3)");
+  EXPECT_EQ(refusal(with(k, "KEEP 0 0"), "KEEP 0 0"), "no row value 0; there are 0");
+}
+TEST_F(Opts, NothingToKeep) {
+  stream(3, 8);
+  EXPECT_EQ(refusal("KEEP 0 3"), "no row value 0; there are 0");
+}
+
 // --- combinations -----------------------------------------------------------------------------------------------------------------------
 TEST_F(Opts, AWholePlan) {
   matmul(14, 40, 12);

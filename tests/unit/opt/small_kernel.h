@@ -67,6 +67,13 @@ class SmallKernel : public testing::Test {
     UOp o = buffer({n, m}), x = buffer({n, m}), i = loop(0, n), j = loop(1, m), l = reduce_loop(1, m);
     finish({store(at(o, {i, j}), load(x, {i, j}) - reduce(ReduceKind::Max, load(x, {i, l}), {l}), {i, j})});
   }
+  // out[i, j] = e[i, j] * sum of row i of e, where e = exp(x - max of the row) is 1 for the largest: a row value of two phases
+  void softmax(i64 n, i64 m) {
+    UOp o = buffer({n, m}), x = buffer({n, m}), i = loop(0, n), j = loop(1, m), l = reduce_loop(1, m, 1), q = reduce_loop(1, m, 2);
+    UOp most = reduce(ReduceKind::Max, load(x, {i, l}), {l});
+    auto e = [&](UOp at_) { return alu(Op::Exp, {load(x, {i, at_}) - most}); };
+    finish({store(at(o, {i, j}), alu(Op::Round, {e(j) * konst_f(Kind::F32, 16)}) * reduce(ReduceKind::Add, alu(Op::Round, {e(q) * konst_f(Kind::F32, 16)}), {q}), {i, j})});
+  }
   // out[i] = index of the first largest x[i, l]: a FOLD
   void arg_max(i64 n, i64 depth) {
     UOp o = buffer({n}, false, Kind::I64), x = buffer({n, depth}), i = loop(0, n), l = reduce_loop(1, depth);
