@@ -86,6 +86,9 @@ int verb_bench(int argc, char** argv) {
   for (uint64_t i = 0; i < runs; i++) times[i] = run();
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
+  tgb_counters counters = {};
+  counters.size = sizeof counters;
+  tgb_count(m, &counters);
   qsort(times, runs, sizeof *times, by_value);
   double median = runs % 2 ? times[runs / 2] : (times[runs / 2 - 1] + times[runs / 2]) / 2, p90 = times[(runs * 9 + 9) / 10 - 1];
   uint64_t timed = runs < 20 ? runs : 20;
@@ -101,6 +104,8 @@ int verb_bench(int argc, char** argv) {
   } else {
     printf("load %.3f ms, first run %.3f ms\nmedian %.3f ms, p90 %.3f ms, best %.3f ms of %llu runs\npeak memory %.1f MB\n", load_ms, first_ms, median, p90,
            times[0], (unsigned long long)runs, double(usage.ru_maxrss) / 1024);
+    printf("a run: %llu kernels, %.3f GFLOP, %.1f MB moved; %.1f MB in use\n", (unsigned long long)(counters.kernels / counters.runs),
+           double(counters.flops) / double(counters.runs) * 1e-9, double(counters.bytes) / double(counters.runs) * 1e-6, double(counters.memory_bytes) * 1e-6);
     printf("%10s %6s %10s %8s  kernel\n", "ms", "%", "GFLOP/s", "GB/s");
   }
   for (uint32_t i = 0; i < kernels.n; i++) {

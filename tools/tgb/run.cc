@@ -66,7 +66,11 @@ int verb_run(int argc, char** argv) {
     for (int64_t k = 0; k < shown; k++) print_element(out[i], k);
     printf(shown < count ? " ...\n" : "\n");
   }
-  printf("run in %.3f ms\n", ms);
+  tgb_counters c = {};
+  c.size = sizeof c;
+  tgb_count(m, &c);
+  printf("run in %.3f ms: %llu kernels, %.3f GFLOP, %.1f MB moved, %.1f MB in use\n", ms, (unsigned long long)c.kernels, double(c.flops) * 1e-9,
+         double(c.bytes) * 1e-6, double(c.memory_bytes) * 1e-6);
   tgb_close(m);
   return 0;
 }
