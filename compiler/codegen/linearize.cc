@@ -36,6 +36,7 @@ struct Item {
 
 class Linearizer {
  public:
+  explicit Linearizer(bool fma) : fma_(fma) {}
   std::vector<UOp> run(UOp ast) {
     order_ = toposort(ast);
     for (auto* m : {&template_, &pushed_}) (*m)[ast];
@@ -347,7 +348,7 @@ class Linearizer {
 
   // A float product that only sums read is made by their fused step: rounded once with the sum.
   bool lazy_product(UOp u) {
-    if (!is_float(u.dtype())) return false;
+    if (!is_float(u.dtype()) || !fma_) return false;
     if (!readers_known_) {
       readers_known_ = true;
       other_reader_[order_.back()];
@@ -466,11 +467,12 @@ class Linearizer {
   std::map<u32, int> block_of_;
   std::map<u32, std::vector<UOp>> regs_, states_;
   i64 next_reg_ = 0;
+  bool fma_;
   bool readers_known_ = false;
 };
 
 }  // namespace
 
-std::vector<UOp> linearize(UOp ast) { return Linearizer().run(ast); }
+std::vector<UOp> linearize(UOp ast, bool fma) { return Linearizer(fma).run(ast); }
 
 }  // namespace tg

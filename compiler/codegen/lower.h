@@ -21,7 +21,8 @@ UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target);  
 UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
 UOp expand(UOp ast);                                          // expand.cc: UPCAST and UNROLL ranges become separate nodes
 UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes
-std::vector<UOp> linearize(UOp ast);                          // linearize.cc: loops and accumulators, in order
+// linearize.cc: loops and accumulators, in order. fma: a sum's products are fused with it; the target has such an instruction.
+std::vector<UOp> linearize(UOp ast, bool fma = true);
 
 // The sources of a REDUCE that are not RANGEs.
 std::vector<UOp> reduce_values(UOp u);

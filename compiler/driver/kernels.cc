@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/settings.h"
 #include "base/workers.h"
+#include "driver/build_id.h"
 #include "ir/canonical.h"
 #include "ir/text.h"
 

@@ -43,6 +43,7 @@ class Bench:
     def __init__(self, tools, folder):
         self.tools, self.dir = tools, folder
         self.env = {"DEV": "CPU", "CACHEDB": os.path.join(folder, "cache.db")}
+        os.mkdir(os.path.join(folder, "out"))
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -110,12 +111,100 @@ def compile_and_run(b):
     expect("relu(x + b)", np.load(b.path("out/0.npy")).tolist(), want.tolist())
 
 
+def several_kernels(b):
+    """x f32[4,64]: two matmuls with a softmax between; the first with a scale that folds into its weights"""
+    r = np.random.default_rng(1)
+    w1, w2, s = (r.standard_normal(d).astype(np.float32) for d in ((64, 96), (96, 32), (96,)))
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"]), helper.make_node("Mul", ["a", "s"], ["c"]), helper.make_node("Softmax", ["c"], ["p"], axis=1),
+             helper.make_node("MatMul", ["p", "w2"], ["y"])]
+    return b.save("several.onnx", model(nodes, [value("x", [4, 64])], [value("y", [4, 32])], [("w1", w1), ("w2", w2), ("s", s)]))
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
 @check
 def the_same_input_gives_the_same_bytes(b):
-    for name in ("a.tgb", "b.tgb"):
-        b.good("tgaot", "compile", b.relu(), "-o", b.path(name), env={"CACHEDB": b.path(name + ".db"), "PARALLEL": "1" if name == "a.tgb" else "0"})
-    with open(b.path("a.tgb"), "rb") as f, open(b.path("b.tgb"), "rb") as g:
-        expect("a.tgb == b.tgb", f.read() == g.read(), True)
+    m = several_kernels(b)
+    ways = [{}, {"PARALLEL": "0"}, {"PARALLEL": "1"}, {"PARALLEL": "2"}, {"CCACHE": "0", "SCACHE": "0"}, {"DEBUG": "7"}, {"CACHEDB": b.path("fresh.db")}]
+    made = []
+    for i, env in enumerate(ways):
+        b.good("tgaot", "compile", m, "-o", b.path(f"{i}.tgb"), env=env)
+        made.append(read(b.path(f"{i}.tgb")))
+    for env, bytes_ in zip(ways, made):
+        expect(f"the bundle made with {env} is the first one", bytes_ == made[0], True)
+
+
+@check
+def retune_for_the_same_target_gives_the_same_bytes(b):
+    m, bundle, again = several_kernels(b), b.path("m.tgb"), b.path("again.tgb")
+    for options in ([], ["--compress"]):
+        b.good("tgaot", "compile", m, "-o", bundle, *options)
+        before = read(bundle)
+        for env in ({}, {"DEV": ""}, {"SCACHE": "0", "CCACHE": "0"}):
+            b.good("tgaot", "retune", bundle, "-o", again, env=env)
+            expect(f"retuned with {env}", read(again) == before, True)
+        b.good("tgaot", "retune", bundle)
+        expect("retuned in place", read(bundle) == before, True)
+
+
+@check
+def retune_for_another_target(b):
+    m, bundle = several_kernels(b), b.path("m.tgb")
+    x = b.npy("x.npy", np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32))
+    b.good("tgaot", "compile", m, "-o", bundle)
+    b.good("tgb", "run", bundle, "--input", f"x={x}", "--output", b.path("out"))
+    want = np.load(b.path("out/0.npy"))
+    _, _ = b.good("tgaot", "retune", bundle, "-o", b.path("old.tgb"), env={"DEV": "CPU:LLVM:x86_64,x86-64-v2"})
+    out, _ = b.good("tgaot", "inspect", b.path("old.tgb"), "--json")
+    expect("target", json.loads(out)["targets"], ["CPU:LLVM:x86_64,x86-64-v2"])
+    b.good("tgb", "run", b.path("old.tgb"), "--input", f"x={x}", "--output", b.path("out"))
+    np.testing.assert_allclose(np.load(b.path("out/0.npy")), want, rtol=1e-5, atol=1e-6)
+
+
+@check
+def a_stripped_bundle_runs_and_cannot_be_retuned(b):
+    m = several_kernels(b)
+    b.good("tgaot", "compile", m, "-o", b.path("full.tgb"))
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("small.tgb"), "--strip")
+    expect("compile says so", "stripped" in err, True)
+    expect("it is smaller", os.path.getsize(b.path("small.tgb")) < os.path.getsize(b.path("full.tgb")), True)
+    b.good("tgb", "run", b.path("small.tgb"))
+    b.bad("tgaot", "retune", b.path("small.tgb"), "-o", b.path("o.tgb"), words=["small.tgb", "--strip"], leaves_no=b.path("o.tgb"))
+
+
+@check
+def compile_prints_the_share_of_each_stage_and_a_report(b):
+    _, err = b.good("tgaot", "compile", several_kernels(b), "-o", b.path("m.tgb"), "--report", b.path("m.json"))
+    for word in ("import", "fold", "schedule", "kernels", "codegen", "machine code", "packing", " %", " ms"):
+        expect(f"{word!r} is printed", word in err, True)
+    with open(b.path("m.json")) as f:
+        r = json.load(f)
+    expect("launches", r["launches"], sum(k["launches"] for k in r["kernels"]))
+    expect("file", r["file_bytes"], os.path.getsize(b.path("m.tgb")))
+    expect("stages", list(r["stages_ms"]), ["import", "fold", "schedule", "kernels", "packing"])
+
+
+@check
+def debug_levels_add_to_those_below_in_one_order(b):
+    m = several_kernels(b)
+    marks = {1: ["target CPU:LLVM:", "compile: "], 2: [" MFLOP ", " MB  tasks "], 3: [" Opts: "], 4: [" source", "define "], 5: [" UOps", "SINK void"],
+             6: [" linear UOps"], 7: [" assembly", ".text"]}
+    for level in range(0, 8):
+        _, err = b.good("tgaot", "compile", m, "-o", b.path("m.tgb"), env={"DEBUG": str(level), "CCACHE": "0"})
+        for at, words in marks.items():
+            for w in words:
+                if at == 1 and level == 0 or at >= 2:
+                    expect(f"DEBUG={level} prints {w!r}", w in err, level >= at)
+    import re
+    texts = set()
+    for workers in ("0", "1", "2"):
+        _, err = b.good("tgaot", "compile", m, "-o", b.path("m.tgb"), env={"DEBUG": "7", "PARALLEL": workers})
+        kernels = err[err.index("--- k_"):err.rindex("compile: ")]
+        texts.add(re.sub(r"[0-9.]+ ms", "ms", kernels))
+    expect("different texts with 0, 1 and 2 workers", len(texts), 1)
 
 
 @check
@@ -315,8 +404,8 @@ def a_missing_bundle(b):
 
 
 @check
-def an_output_folder_that_cannot_be_made(b):
-    b.bad("tgb", "run", b.bundle(), "--output", b.path("no/such/out"), words=["no/such"])
+def an_output_folder_that_is_missing_at_run(b):
+    b.bad("tgb", "run", b.bundle(), "--output", b.path("no/such/out"), words=["no/such", "make the folder"], leaves_no=b.path("no"))
 
 
 @check
