@@ -424,6 +424,7 @@ Schedule schedule(const Graph& g, const Target&) {
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);
   choose_layouts(s, g);
+  share_in_place(s);
   plan_memory(s);
   return s;
 }
