@@ -95,11 +95,20 @@ class Vectorizer {
     return with_src(u, src);
   }
 
+  // An expression over nodes seen so far, without the lane's own range: REDUCEs in it have lanes of their own.
+  UOp rewritten(UOp e) {
+    if (to_[e]) return to_[e];
+    std::vector<UOp> src;
+    for (UOp s : e.src()) src.push_back(rewritten(s));
+    return to_[e] = with_src(e, src);
+  }
+
   // The address of n lanes: one scalar offset if they are neighbours, else a vector of offsets.
   UOp address(UOp index, UOp v, int n, bool per_lane) {
     auto l = linear_in(index.src(1), v);
+    if (l) l->rest = rewritten(l->rest);
     if (l && l->factor == 1) return node(Op::Index, index.dtype(), {to_[index.src(0)], l->rest});
-    if (l && l->factor == 0 && !per_lane) return node(Op::Index, index.dtype(), {to_[index.src(0)], index.src(1)});
+    if (l && l->factor == 0 && !per_lane) return node(Op::Index, index.dtype(), {to_[index.src(0)], l->rest});
     DType d(Kind::Index, u16(n));
     UOp off;
     if (l) off = alu(Op::Add, {widen(l->rest, n), alu(Op::Mul, {node(Op::Lanes, d, {}), widen(idx(l->factor), n)})});

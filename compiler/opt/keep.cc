@@ -17,6 +17,13 @@ bool below(UOp root, UOp u) {
   return false;
 }
 
+// Is r the loop of a reduce below u?
+bool closed_inside(UOp u, UOp r) {
+  for (UOp x : toposort(u))
+    if (x.in(Op::Reduce | Op::Fold) && std::find(x.src().begin(), x.src().end(), r) != x.src().end()) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<Kept> kept_values(UOp ast) {
@@ -67,9 +74,18 @@ Result<Kernel> keep(const Kernel& k, const Opt& o) {
       constexpr i64 kMost = 1 << 16;
       if (!v.j.src(0).is_const()) return R::no("the row has no fixed length");
       i64 n = v.j.src(0).as_int() + 64;  // room for a padded row
-      if (n * bits(v.first.dtype()) / 8 > kMost) return R::no("a row of ", n, " elements is too long for the stack");
+      // Copies and lanes of outer loops have rows of their own, side by side.
+      UOp place = v.j;
+      for (UOp r : toposort(v.first)) {
+        if (!r.is(Op::Range) || r == v.k || closed_inside(v.first, r)) continue;
+        AxisKind kind = r.arg<RangeArg>().kind;
+        if (kind != AxisKind::Upcast && kind != AxisKind::Vector) continue;
+        n *= r.src(0).as_int();
+        place = place * r.src(0) + r;
+      }
+      if (n * bits(v.first.dtype()) / 8 > kMost) return R::no("rows of ", n, " elements are too long for the stack");
       buffer = node(Op::Row, v.first.dtype(), {idx(n)}, RowArg{o.target, RowPlace::Stack}.ints());
-      at = {v.j};
+      at = {place};
       break;
     }
     default: return R::no("KEEP knows the places STACK (0) and OUT (3)");

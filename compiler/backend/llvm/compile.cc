@@ -5,6 +5,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PatternMatch.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -325,10 +326,9 @@ class Emitter {
       default: TG_CHECK(false, "no instruction for ", info(op).name); return nullptr;
     }
   }
-  // select(c, x, y) gives y if either is NaN. A constant y is never NaN, so then the operands are turned: with c false the result is x.
+  // select(c, x, y) gives y if either is NaN. If y is a number, the operands are turned: with c false the result is x.
   llvm::Value* nan_first(llvm::Value* gt, llvm::Value* x, llvm::Value* y) {
-    if (isa<llvm::Constant>(y)) {
-      auto* cmp = cast<CmpInst>(gt);
+    if (auto* cmp = dyn_cast<CmpInst>(gt); cmp && PatternMatch::match(y, PatternMatch::m_NonNaN())) {
       llvm::Value* turned = b_.CreateFCmp(cmp->getPredicate(), y, x);
       cmp->eraseFromParent();
       return b_.CreateSelect(turned, y, x);
