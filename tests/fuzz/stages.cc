@@ -1,14 +1,13 @@
 #include "stages.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <utility>
 
-#include "backend/backend.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "codegen/lower.h"
+#include "compiled.h"
 #include "ir/canonical.h"
 #include "ir/eval_kernel.h"
 #include "ir/eval_linear.h"
@@ -16,7 +15,6 @@
 #include "ir/text.h"
 #include "opt/kernel.h"
 #include "opt/prepare.h"
-#include "runtime-lite/backend/cpu.h"
 #include "schedule/schedule.h"
 
 namespace tg::fuzz {
@@ -131,15 +129,6 @@ void to_logical(const Values& p, const Layout& l, Values& v) {
   for (i64 i = 0; i < v.elems(); i++) v.v[size_t(i)] = p.v[size_t(position(l, v.dims, i))];
 }
 
-const Target& host() {
-  static const Target t = [] {
-    Result<Target> r = cpu_target("native", "LLVM");
-    if (!r) fail(r.why());
-    return *r;
-  }();
-  return t;
-}
-
 Kernel kernel_of(const Schedule& s, const Call& c) {
   Kernel k;
   k.ast = c.ast, k.ordered = c.ordered, k.target = &host();
@@ -242,37 +231,9 @@ std::vector<Values> linear_opts(const Case& c) { return run_lowered(c, with_rand
 std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, chosen, interpret); }
 
 // --- machine code -----------------------------------------------------------------------------------------------------------------------
-// Guards of 64 bytes around each buffer show a store outside; the last one is as long as a vector that reads past the end.
 void execute(const Kernel& k, std::vector<Values>& bufs) {
   Lowered low = lower(k);
-  Result<std::vector<u8>> object = compile_program(low.linear, "kernel", *k.target);
-  if (!object) fail(object.why());
-  tgb::Memory memory{[](void*, size_t n, size_t align) { return std::aligned_alloc(align, (n + align - 1) / align * align); }, [](void*, void* p) { std::free(p); }, nullptr};
-  tgb::Object o{object->data(), object->size(), 0};
-  tgb::Entry entry{0, "kernel", nullptr};
-  tgb::Image image;
-  char error[256];
-  if (tgb::load_objects(memory, &o, 1, &entry, 1, &image, error, sizeof error) != TGB_OK) fail("load: ", std::string(error));
-  constexpr size_t kGuard = 64;
-  std::vector<std::vector<u8>> bytes;
-  std::vector<void*> args;
-  for (const Values& v : bufs) {
-    std::vector<u8> b = encode(v);
-    bytes.emplace_back(b.size() + 2 * kGuard + 64, u8(0xa5));
-    u8* p = bytes.back().data() + kGuard;
-    p += (64 - reinterpret_cast<std::uintptr_t>(p) % 64) % 64;
-    std::copy(b.begin(), b.end(), p);
-    args.push_back(p);
-  }
-  for (i64 t = 0; t < low.tasks; t++) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), nullptr, t);
-  for (size_t i = 0; i < bufs.size(); i++) {
-    u8* p = static_cast<u8*>(args[i]);
-    size_t n = size_t(byte_size(bufs[i].dtype.kind, bufs[i].elems()));
-    for (u8* g = bytes[i].data(); g < bytes[i].data() + bytes[i].size(); g++)
-      if ((g < p || g >= p + n) && *g != 0xa5) fail("byte ", g - p, " of buffer ", i, ", which has ", n, ", is written");
-    bufs[i] = decode(bufs[i].dtype, bufs[i].dims, std::span<const u8>(p, n));
-  }
-  tgb::unload_objects(image);
+  run_compiled(low.linear, low.tasks, *k.target, bufs);
 }
 std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute); }
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }

@@ -379,6 +379,9 @@ TEST_F(Opts, CopiesAndLanesHaveRowsOfTheirOwn) {
   EXPECT_GE(one, 8);
   EXPECT_EQ(row(with(k, "KEEP 0 0, UPCAST 0 3")), 3 * one);
   EXPECT_EQ(row(with(k, "KEEP 0 0, UPCAST 0 3, VECTOR 0 2")), 6 * one);
+  EXPECT_EQ(row(with(k, "UPCAST 0 3, KEEP 0 0")), 3 * one);
+  EXPECT_EQ(row(with(k, "VECTOR 0 2, UPCAST 0 3, KEEP 0 0")), 6 * one);
+  with(k, "VECTOR 0 2, KEEP 0 3");
   EXPECT_EQ(row(with(k, "KEEP 0 0, VECTOR 1 4")), one) << "the row itself is cut, not copied";
 }
 TEST_F(Opts, AKeptRowMayBePadded) {
