@@ -16,12 +16,17 @@
 namespace tg {
 namespace {
 
-// Features that runtime-lite knows how to look for; a kernel needs those its CPU has. Others are switched off, so that nothing is used unseen.
+// Features that runtime-lite knows how to look for; a kernel needs those its CPU has.
 constexpr const char* kX86[] = {"sse3", "pclmul", "ssse3", "fma", "sse4.1", "sse4.2", "movbe", "popcnt", "aes", "avx", "f16c", "bmi", "avx2",
                                 "bmi2", "avx512f", "avx512dq", "adx", "avx512ifma", "avx512cd", "avx512bw", "avx512vl", "avx512vbmi",
                                 "avx512vbmi2", "gfni", "vaes", "vpclmulqdq", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "avx512fp16",
                                 "avxvnni", "avx512bf16", "lzcnt"};
 constexpr const char* kArm[] = {"neon", "lse", "fullfp16", "rdm", "dotprod", "sve", "sve2", "i8mm", "bf16", "fp16fml"};
+
+// Features that LLVM uses of its own accord and the runtime cannot look for: switched off, so that nothing is used unseen.
+constexpr const char* kX86Unseen[] = {"sse4a", "xop",  "fma4",      "tbm", "avxifma", "avxneconvert", "avxvnniint8", "avxvnniint16", "avx10.2",
+                                      "avx10.1", "egpr", "push2pop2", "ppx", "ndd",     "ccmp",         "nf",          "cf",           "zu"};
+constexpr const char* kArmUnseen[] = {"sha3", "cssc", "mops", "jsconv", "complxnum", "flagm", "altnzcv"};
 
 std::vector<std::string> split(std::string_view s) {
   std::vector<std::string> v;
@@ -87,6 +92,14 @@ Result<Target> cpu_target(std::string_view arch, std::string_view renderer) {
   t.features = join(changes, ",");
   std::unique_ptr<llvm::MCSubtargetInfo> sti(lt->createMCSubtargetInfo(llvm::Triple(t.triple), t.cpu, t.features));
   auto has = [&](const char* f) { return sti->checkFeatures(std::string("+") + f); };
+  auto off = [&](const char* f) {
+    if (!has(f)) return;
+    t.features += str(t.features.empty() ? "" : ",", "-", f);
+    sti.reset(lt->createMCSubtargetInfo(llvm::Triple(t.triple), t.cpu, t.features));
+  };
+  for (const char* f : x86 ? std::span<const char* const>(kX86Unseen) : std::span<const char* const>(kArmUnseen)) off(f);
+  // AVX-512 without its byte, word and short-vector parts is not worth kernels of its own.
+  if (x86 && !(has("avx512vl") && has("avx512bw") && has("avx512dq"))) off("avx512f");
   t.needs.push_back(machine);
   for (const char* f : known)
     if (has(f)) t.needs.push_back(f);
@@ -102,10 +115,6 @@ Result<Target> cpu_target(std::string_view arch, std::string_view renderer) {
     t.vector_registers = t.has_avx512 ? 32 : 16;
     t.masked_cheap = t.has_avx512;
     t.fma_per_cycle_bytes = avx2 ? 64 : 32;
-    if (!t.has_avx512 && has("avx512f")) {
-      // AVX-512 without its byte, word and short-vector parts is not worth kernels of its own.
-      t.features += std::string(t.features.empty() ? "" : ",") + "-avx512f";
-    }
   } else {
     t.has_fma = true, t.has_f16c = true;
     t.vector_bytes = 16, t.vector_registers = 32;
