@@ -1,0 +1,132 @@
+// CPU:LLVM: a list becomes an object for the arch that was asked for, the same bytes each time.
+#include "backend/llvm/llvm.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "codegen/lower.h"
+#include "ir/text.h"
+#include "opt/prepare.h"
+
+using namespace tg;
+
+namespace {
+
+Target target(std::string_view arch) {
+  Result<Target> t = cpu_target(arch, "LLVM");
+  TG_CHECK(t, t.why());
+  return *t;
+}
+
+// out[i, j] = max(sum of a[i, l] * w[l, j], 0) of 12 x 32, 24 terms, with the heuristics' Opts for the target.
+constexpr const char* kMatmul = R"(
+  %n = CONST index 12
+  %m = CONST index 32
+  %d = CONST index 24
+  %i = RANGE index [0, 0, 0, 4] %n
+  %j = RANGE index [1, 0, 0, 4] %m
+  %l = RANGE index [2, 0, 1, 8] %d
+  %o = PARAM f32 #0 %n %m
+  %a = PARAM f32 #1 %n %d
+  %w = PARAM f32 #2 %d %m
+  %ai = INDEX f32 %a %i %l
+  %wi = INDEX f32 %w %l %j
+  %x = LOAD f32 %ai
+  %y = LOAD f32 %wi
+  %p = MUL f32 %x %y
+  %s = REDUCE f32 [0] %p %l
+  %z = CONST f32 0
+  %r = MAX f32 %s %z
+  %oi = INDEX f32 %o %i %j
+  %st = STORE void %oi %r %i %j
+  %k = SINK void %st)";
+
+std::vector<UOp> matmul_list(const Target& t) {
+  Kernel k;
+  k.ast = parse(kMatmul);
+  for (std::vector<i64> dims : {std::vector<i64>{12, 32}, {12, 24}, {24, 32}}) {
+    Slot s;
+    s.dims = dims, s.layout = Layout::row_major(dims), s.constant = k.slots.size() == 2;
+    k.slots.push_back(s);
+  }
+  k.target = &t;
+  return lower(heuristics(prepare(k))).linear;
+}
+struct Built {
+  std::vector<u8> object;
+  std::string text, assembly;
+};
+Built build(const Target& t, int nodes_before = 0) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  for (int i = 0; i < nodes_before; i++) (void)(var(str("v", i), 0, 100 + i) * 3 + i);
+  Built b;
+  Result<std::vector<u8>> o = compile_llvm(matmul_list(t), "matmul", t, &b.text, &b.assembly);
+  TG_CHECK(o, o.why());
+  b.object = *o;
+  return b;
+}
+
+TEST(Llvm, AnObjectIsElfAndNamesTheEntry) {
+  Built b = build(target("x86_64,znver4"));
+  EXPECT_EQ(std::string(b.object.begin(), b.object.begin() + 4), "\x7f"
+                                                                 "ELF");
+  EXPECT_NE(b.text.find("define void @matmul(ptr"), std::string::npos) << b.text.substr(0, 400);
+  EXPECT_NE(b.assembly.find("matmul:"), std::string::npos);
+}
+TEST(Llvm, TheSameListGivesTheSameBytes) {
+  for (const char* arch : {"x86_64,znver4", "x86_64,znver2", "x86_64", "arm64,cortex-a76"}) {
+    Target t = target(arch);
+    EXPECT_EQ(build(t).object, build(t).object) << arch;
+  }
+}
+TEST(Llvm, WhatTheArenaHeldBeforeDoesNotShow) {
+  Target t = target("x86_64,znver4");
+  Built a = build(t), b = build(t, 1000);
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(a.object, b.object);
+}
+TEST(Llvm, ASumOfProductsIsFusedInVectorRegisters) {
+  Built b = build(target("x86_64,znver4"));
+  EXPECT_NE(b.assembly.find("vfmadd"), std::string::npos);
+  EXPECT_NE(b.assembly.find("%zmm"), std::string::npos);
+}
+TEST(Llvm, FeaturesOfTheArchHold) {
+  Built b = build(target("x86_64,znver2,avx2,-avx512f"));
+  EXPECT_EQ(b.assembly.find("%zmm"), std::string::npos);
+  EXPECT_NE(b.assembly.find("%ymm"), std::string::npos);
+  b = build(target("x86_64"));
+  EXPECT_EQ(b.assembly.find("%ymm"), std::string::npos);
+  EXPECT_EQ(b.assembly.find("vfmadd"), std::string::npos) << "the baseline has no fused multiply-add";
+}
+TEST(Llvm, AnUnknownTargetIsARefusal) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  Target t = target("x86_64");
+  std::vector<UOp> list = matmul_list(t);
+  t.triple = "pdp11-unknown-elf";
+  Result<std::vector<u8>> r = compile_llvm(list, "matmul", t);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.why().substr(0, 38), "LLVM has no target pdp11-unknown-elf: ");
+}
+TEST(Llvm, AnUnknownRendererIsARefusal) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  Target t = target("x86_64");
+  t.renderer = "BASIC";
+  Result<std::vector<u8>> r = compile_program(matmul_list(t), "matmul", t);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.why(), "renderer BASIC of CPU is not built yet; known: LLVM, CLANG, OPENCL");
+}
+TEST(Llvm, NothingIsLeftToLinkButTheEntry) {
+  // No call of a library: the loader resolves nothing.
+  Built b = build(target("x86_64"));
+  EXPECT_EQ(b.assembly.find("\tcall"), std::string::npos);
+}
+TEST(Llvm, TheVersionIsPartOfTheProgramsIdentity) {
+  EXPECT_EQ(compiler_version(target("x86_64")), "LLVM " + llvm_version());
+  EXPECT_EQ(llvm_version().substr(0, 3), "22.");
+}
+
+}  // namespace
