@@ -5,19 +5,13 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "codegen/decompose.h"
+#include "codegen/patterns.h"
 #include "codegen/transcendental.h"
 #include "ir/spec.h"
 #include "rules/symbolic.h"
 
 namespace tg {
 namespace {
-
-// exp(x - max of the row): its argument is not positive, and a class of its own in the numeric contract.
-bool softmax_exp(UOp u) {
-  if (!u.is(Op::Exp) || u.dtype().kind != Kind::F32 || !u.src(0).is(Op::Sub)) return false;
-  UOp m = u.src(0).src(1);
-  return m.is(Op::Reduce) && m.arg<ReduceArg>().kind == ReduceKind::Max;
-}
 
 UOp lower_functions(UOp ast) {
   Memo<UOp> to;
@@ -26,7 +20,7 @@ UOp lower_functions(UOp ast) {
     bool same = true;
     for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
     UOp v = same ? u : with_src(u, src);
-    to[u] = softmax_exp(u) ? exp_fast(v.src(0)) : v.in(kTranscendental) ? lower_transcendental(v) : v;
+    to[u] = v.in(kTranscendental) ? lower_transcendental(v) : v;
   }
   return to[ast];
 }
@@ -64,6 +58,8 @@ Lowered lower(const Kernel& k) {
   out.tasks = task_count(ast);
   ast = add_border(ast, k.slots, *k.target);
   ast = tasks_to_special(ast);
+  // While coordinates are logical: once they are sums, two loops over one row no longer look alike.
+  ast = lower_patterns(ast);
   ast = lower_offsets(ast, k.slots);
   ast = simplify(ast);
   // From here every access is INDEX(buffer, offset).
@@ -75,7 +71,7 @@ Lowered lower(const Kernel& k) {
   ast = vectorize(ast);
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.
-  out.linear = linearize(ast);
+  out.linear = linearize(ast, k.target->has_fma);
   if (settings::SPEC()) check(out.linear, "linearize");
   return out;
 }
