@@ -15,6 +15,7 @@
 #include "ir/text.h"
 #include "opt/kernel.h"
 #include "opt/prepare.h"
+#include "plan.h"
 #include "schedule/schedule.h"
 
 namespace tg::fuzz {
@@ -67,6 +68,7 @@ template <class F>
 std::vector<Values> run_calls(const Case& c, F run) {
   Target target;
   Schedule s = schedule(c.graph, target);
+  if (std::string bad = plan_fault(s); !bad.empty()) fail("memory plan: ", bad);
   std::vector<Values> mem = start(s, c);
   for (const Call& call : s.calls) {
     std::vector<Values> bufs;

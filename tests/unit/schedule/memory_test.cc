@@ -1,57 +1,15 @@
 // The memory plan: who lies where, and how close the peak is to what is alive at once.
+#include "plan.h"
 #include "small_graph.h"
 
 using namespace tg;
 
 namespace {
 
-constexpr i64 kAlign = 64;
-
 class Memory : public SmallGraph {
  protected:
-  struct Life {
-    i64 first = -1, last = -1;
-  };
-  // From the first call that uses a buffer to the last; inputs are there from the beginning, outputs to the end.
-  Life life(u32 b) const {
-    Life l;
-    for (size_t i = 0; i < s.calls.size(); i++)
-      for (u32 x : s.calls[i].buffers)
-        if (x == b) {
-          if (l.first < 0) l.first = i64(i);
-          l.last = i64(i);
-        }
-    if (s.buffers[b].kind == Buffer::Input) l.first = 0, l.last = std::max<i64>(l.last, 0);
-    if (s.buffers[b].kind == Buffer::Output) l.first = std::max<i64>(l.first, 0), l.last = i64(s.calls.size());
-    return l;
-  }
-  // What a plan must keep, whatever the graph.
-  void check_plan() const {
-    i64 peak = 0;
-    for (u32 a = 0; a < s.buffers.size(); a++) {
-      const Buffer& x = s.buffers[a];
-      if (x.kind == Buffer::Constant || life(a).first < 0) {
-        EXPECT_EQ(x.offset, -1) << "buffer " << a << " has no place in the arena";
-        continue;
-      }
-      EXPECT_GE(x.offset, 0);
-      EXPECT_EQ(x.offset % kAlign, 0) << "buffer " << a;
-      EXPECT_EQ(x.bytes, byte_size(x.dtype.kind, x.layout.elems()));
-      peak = std::max(peak, x.offset + x.bytes);
-      for (u32 b = a + 1; b < s.buffers.size(); b++) {
-        const Buffer& y = s.buffers[b];
-        Life l = life(a), m = life(b);
-        if (y.offset < 0 || !x.bytes || !y.bytes || l.last < m.first || m.last < l.first) continue;
-        EXPECT_TRUE(x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset) << "buffers " << a << " and " << b << " overlap while both are alive";
-      }
-      // Its offset is the aligned maximum of the ends of those that it lies upon.
-      i64 end = 0;
-      for (u32 below : x.lies_on) end = std::max(end, (s.buffers[below].offset + s.buffers[below].bytes + kAlign - 1) / kAlign * kAlign);
-      EXPECT_EQ(x.offset, end) << "buffer " << a;
-    }
-    EXPECT_EQ(s.arena_bytes, peak);
-    EXPECT_GE(s.arena_bytes, s.lower_bound_bytes);
-  }
+  void check_plan() const { EXPECT_EQ(plan_fault(s), ""); }
+  u32 written(size_t call) const { return s.calls[call].buffers[0]; }
 };
 
 TEST_F(Memory, AChainUsesTwoPlacesInTurn) {
@@ -105,6 +63,44 @@ TEST_F(Memory, AnUnusedInputHasAPlaceThatNothingOverwrites) {
   UOp x = input({16, 16});
   kernels(matmul(relu(matmul(x, weight({16, 16}))), weight({16, 16})));
   check_plan();
+}
+
+// --- in place ---------------------------------------------------------------------------------------------------------------------------
+TEST_F(Memory, WhatIsReadElementByElementForTheLastTimeIsOverwritten) {
+  UOp a = tensor::contiguous(matmul(input({12, 16}), weight({16, 24})));
+  UOp b = tensor::contiguous(relu(a));
+  EXPECT_EQ(kernels(matmul(b, weight({24, 8}))), 3);
+  check_plan();
+  EXPECT_EQ(written(0), written(1));
+  EXPECT_EQ(s.calls[1].buffers.size(), 1u) << "one slot, read and written";
+  EXPECT_EQ(scratch(), 1);
+}
+TEST_F(Memory, WhatIsReadAgainLaterIsNot) {
+  UOp a = tensor::contiguous(matmul(input({12, 16}), weight({16, 24})));
+  UOp b = tensor::contiguous(relu(a));
+  EXPECT_EQ(kernels(matmul(b, weight({24, 8})) + matmul(a, weight({24, 8}))), 4);
+  check_plan();
+  EXPECT_NE(written(0), written(1));
+}
+TEST_F(Memory, WhatIsReadInAnotherOrderIsNot) {
+  UOp a = tensor::contiguous(matmul(input({16, 16}), weight({16, 16})));
+  UOp b = tensor::contiguous(tensor::permute(relu(a), Ints{1, 0}) + a);
+  EXPECT_EQ(kernels(matmul(b, weight({16, 8}))), 3);
+  check_plan();
+  EXPECT_NE(written(0), written(1));
+}
+TEST_F(Memory, WhatAReduceReadsIsNot) {
+  UOp a = tensor::contiguous(matmul(input({12, 16}), weight({16, 24})));
+  UOp b = tensor::contiguous(softmax(a));
+  EXPECT_EQ(kernels(matmul(b, weight({24, 8}))), 3);
+  check_plan();
+  EXPECT_NE(written(0), written(1));
+}
+TEST_F(Memory, InputsAndOutputsAreNotOverwritten) {
+  UOp x = input({12, 16}), y = matmul(x, weight({16, 16}));
+  kernels({y, relu(tensor::contiguous(relu(y))), relu(x)});
+  check_plan();
+  for (const Call& c : s.calls) EXPECT_NE(s.buffers[c.buffers[0]].kind, Buffer::Input);
 }
 
 }  // namespace
