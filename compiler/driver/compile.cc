@@ -29,6 +29,7 @@ void check_outputs(const OutputOptions& o) {
 Graph import_model(const CompileOptions& o) {
   ImportOptions io;
   for (const InputShape& s : o.shapes) io.shapes.push_back({s.input, s.dims});
+  for (const FixedInput& f : o.fixed) io.fixed.push_back({f.input, f.value});
   if (!o.vars.empty()) fail("--var: free dimensions are not built yet; fix them with --shape");
   if (std::string d = settings::DEFAULT_FLOAT(); d != "float32") fail("DEFAULT_FLOAT=", d, " is not built yet; known: float32");
   return import_onnx(o.model, io);

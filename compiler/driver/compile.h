@@ -1,10 +1,11 @@
 // model.onnx to model.tgb, the whole way, and from a bundle's graph to a bundle again. The pipeline is compile.cc; what it reads beside these
 // options are the settings (DEV, DEBUG, ...).
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/types.h"
+#include "ir/graph.h"
 
 namespace tg::driver {
 
@@ -15,6 +16,11 @@ struct InputShape {
 struct VarRange {
   std::string name;  // of a free dimension, as the model calls it
   i64 min = 1, max = 1, multiple = 1;
+};
+
+struct FixedInput {
+  std::string input;                                  // an input's name: it becomes a constant of the graph
+  std::function<ConstantData(DType declared)> value;  // its elements
 };
 
 struct OutputOptions {
@@ -28,6 +34,7 @@ struct CompileOptions {
   std::string model;  // path of the .onnx file
   std::vector<InputShape> shapes;
   std::vector<VarRange> vars;
+  std::vector<FixedInput> fixed;
   OutputOptions output;
 };
 

@@ -1,7 +1,5 @@
 #include "driver/kernel_job.h"
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <cstdio>
 
@@ -83,16 +81,6 @@ class DebugText {
 };
 
 }  // namespace
-
-Digest build_identity() {
-  static const Digest id = [] {
-    struct stat st {};
-    Hasher h;
-    if (stat("/proc/self/exe", &st) == 0) h.add(u64(st.st_size)).add(u64(st.st_mtim.tv_sec)).add(u64(st.st_mtim.tv_nsec));
-    return h.done();
-  }();
-  return id;
-}
 
 Result<CompiledKernel> compile_kernel(const KernelJob& job) {
   auto t0 = std::chrono::steady_clock::now();

@@ -34,10 +34,6 @@ struct CompiledKernel {
   static CompiledKernel parse(std::span<const u8> bytes);
 };
 
-// Stands for what compile_kernel() makes of a job; part of cache keys. It is this program's own file (size and time of change), so that no
-// build takes kernels of another from the cache.
-Digest build_identity();
-
 // Heuristics, lowering, rendering, compilation.
 Result<CompiledKernel> compile_kernel(const KernelJob& job);
 

@@ -77,7 +77,7 @@ std::vector<CompiledKernel> compile_kernels(const KernelPlan& plan, const Target
   for (size_t i = 0; i < plan.jobs.size(); i++) {
     std::vector<u8> b = plan.jobs[i].bytes();
     Hasher h;
-    h.add(compiler_version(t)).add(settings::code_key()).add(build_identity()).raw(b.data(), b.size());
+    h.add(build_id()).add(compiler_version(t)).add(settings::code_key()).raw(b.data(), b.size());
     keys.push_back(h.done());
     if (read_cache)
       if (auto hit = cache::get("kernels", keys.back())) {

@@ -128,6 +128,9 @@ class Importer {
       if (s.input != "*" && !known.count(s.input))
         fail("--shape ", s.input, ": the model has no such input; it has ",
              join(graph.input(), ", ", [](const auto& v) { return v.name(); }));
+    for (const ImportOptions::Fixed& f : opt_.fixed)
+      if (!known.count(f.input) || constants.count(f.input))
+        fail("--fix ", f.input, ": the model has no such input; it has ", join(graph.input(), ", ", [](const auto& v) { return v.name(); }));
     for (const auto& v : graph.input()) {
       if (constants.count(v.name())) continue;  // a default that nobody can override: it is a constant
       std::string what = str("input \"", v.name(), "\"");
@@ -141,6 +144,10 @@ class Importer {
                                              : "of unknown type",
              "; only tensors are supported");
       DType d = onnx_dtype(type.tensor_type().elem_type(), str(file_.path(), ": ", what));
+      if (const ImportOptions::Fixed* f = fixed_for(v.name())) {
+        define(names, v.name(), {fixed_value(*f, d, type.tensor_type())}, what);
+        continue;
+      }
       tg::Shape s = input_shape(v, what, &dim_of, &used_vars);
       check_size(s, str(file_.path(), ": ", what));
       UOp p = tensor::param(i64(g_.inputs.size()), d, s);
@@ -156,6 +163,25 @@ class Importer {
   static std::string dim_name(const D& d) {
     const std::string& n = d.dim_param();
     return std::any_of(n.begin(), n.end(), [](u8 c) { return std::isalnum(c); }) ? n : "";
+  }
+
+  const ImportOptions::Fixed* fixed_for(const std::string& input) {
+    for (const ImportOptions::Fixed& f : opt_.fixed)
+      if (f.input == input) return &f;
+    return nullptr;
+  }
+  template <class T>
+  Tensor fixed_value(const ImportOptions::Fixed& f, DType declared, const T& type) {
+    ConstantData c = f.value(declared);
+    if (c.dtype != declared) fail("--fix ", f.input, ": the value is ", name(c.dtype), ", the input ", name(declared));
+    const auto& dims = type.shape().dim();
+    bool fits = !type.has_shape() || size_t(dims.size()) == c.dims.size();
+    for (int i = 0; fits && i < dims.size(); i++) fits = !dims[i].has_dim_value() || dims[i].dim_value() < 0 || dims[i].dim_value() == c.dims[size_t(i)];
+    if (!fits)
+      fail("--fix ", f.input, ": the value has shape (", join(c.dims), "), the input (",
+           join(dims, ", ", [](const auto& d) { return d.has_dim_value() ? str(d.dim_value()) : d.dim_param().empty() ? std::string("?") : d.dim_param(); }), ")");
+    if (c.name.empty()) c.name = f.input;
+    return pool_.add(std::move(c));
   }
 
   const ImportOptions::Shape* shape_for(const std::string& input) {

@@ -18,8 +18,13 @@ struct ImportOptions {
     std::string name;       // of a free dimension, as the model calls it; it stays free
     i64 min = 1, max = 1, multiple = 1;
   };
+  struct Fixed {
+    std::string input;      // an input's name: it becomes a constant of the graph
+    std::function<ConstantData(DType declared)> value;
+  };
   std::vector<Shape> shapes;
   std::vector<Var> vars;
+  std::vector<Fixed> fixed;
   DType default_float = Kind::F32;
   std::function<void(const std::string&)> note;  // remarks for the user; none: base/note.h
 };

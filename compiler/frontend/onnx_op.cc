@@ -76,7 +76,7 @@ const Values& OnnxNode::constant(size_t i) const {
   if (!v) {
     bool input = i < size_t(p_.input_size());
     fail("input ", i, input ? str(" \"", p_.input(int(i)), "\"") : std::string(), " must be known at compile time, of at most ", kFoldElems,
-         " elements, but depends on the model's inputs");
+         " elements, but depends on the model's inputs; --fix INPUT=FILE makes one a constant");
   }
   return *v;
 }

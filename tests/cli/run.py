@@ -260,6 +260,41 @@ def an_unnamed_free_dimension_becomes_1_with_a_note(b):
     expect("dims", json.loads(out)["inputs"][0]["dims"], [4, 3])
 
 
+def sizes_as_inputs(b):
+    """y = x + Range(0, limit, 1) along the last axis; limit is an input"""
+    nodes = [helper.make_node("Range", ["zero", "limit", "one"], ["r"]), helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("Add", ["x", "f"], ["y"])]
+    return b.save("sizes.onnx", model(nodes, [value("x", [2, 3]), value("limit", [], TensorProto.INT64)], [value("y", None)],
+                                      [("zero", np.array(0, np.int64)), ("one", np.array(1, np.int64))]))
+
+
+@check
+def an_input_becomes_a_constant(b):
+    m = sizes_as_inputs(b)
+    b.bad("tgaot", "compile", m, "-o", b.path("m.tgb"), words=["Range", "must be known at compile time"], leaves_no=b.path("m.tgb"))
+    three = b.npy("three.npy", np.array(3, np.int64))
+    with open(b.path("three.pb"), "wb") as f:
+        f.write(onnx.numpy_helper.from_array(np.array(3, np.int64), "limit").SerializeToString())
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    for file in (three, b.path("three.pb")):
+        b.good("tgaot", "compile", m, "-o", b.path("m.tgb"), "--fix", f"limit={file}")
+        out, _ = b.good("tgaot", "inspect", b.path("m.tgb"), "--json")
+        expect("inputs", [i["name"] for i in json.loads(out)["inputs"]], ["x"])
+        b.good("tgb", "run", b.path("m.tgb"), "--input", f"x={b.npy('x.npy', x)}", "--output", b.path("out"))
+        expect("x + 0..2", np.load(b.path("out/0.npy")).tolist(), (x + np.arange(3)).tolist())
+
+
+@check
+def mistakes_in_fixed_inputs(b):
+    m, none = sizes_as_inputs(b), b.path("m.tgb")
+    f32, row = b.npy("f32.npy", np.array(3, np.float32)), b.npy("row.npy", np.array([3], np.int64))
+    b.bad("tgaot", "compile", m, "-o", none, "--fix", f"limits={row}", words=["limits", "x, limit"], leaves_no=none)
+    b.bad("tgaot", "compile", m, "-o", none, "--fix", f"limit={f32}", words=["f32.npy", "f32", "i64"], leaves_no=none)
+    b.bad("tgaot", "compile", m, "-o", none, "--fix", f"limit={row}", words=["limit", "(1)", "()"], leaves_no=none)
+    b.bad("tgaot", "compile", m, "-o", none, "--fix", f"limit={b.path('none.npy')}", words=["none.npy", "No such file"], leaves_no=none)
+    b.bad("tgaot", "compile", m, "-o", none, "--fix", "limit", words=["--fix limit", "INPUT=FILE"], leaves_no=none)
+
+
 # --- mistakes at compile
 
 @check

@@ -1,8 +1,11 @@
 // tgaot compile: a model to a bundle.
+#include <unistd.h>
+
 #include <charconv>
 
 #include "base/error.h"
 #include "driver/compile.h"
+#include "tensor_file.h"
 #include "verbs.h"
 
 namespace {
@@ -32,6 +35,23 @@ tg::driver::InputShape parse_shape(const std::string& text) {
     if (rest.empty()) bad();
   }
   return s;
+}
+
+// "axes=axes.npy". A name may hold '=' itself: the file is what follows the first '=' that leaves the name of a file that is there, else the last.
+tg::driver::FixedInput parse_fixed(const std::string& text) {
+  size_t at = text.rfind('=');
+  for (size_t i = text.find('='); i != text.npos; i = text.find('=', i + 1))
+    if (access(text.c_str() + i + 1, F_OK) == 0) {
+      at = i;
+      break;
+    }
+  if (at == text.npos || at == 0 || at + 1 == text.size()) fail("--fix ", text, ": expected INPUT=FILE, a .npy or a .pb with a TensorProto");
+  std::string file = text.substr(at + 1);
+  return {text.substr(0, at), [file](tg::DType declared) {
+            tg::TensorFile t = tg::read_tensor_file(file, tgf::Dtype(declared.kind));
+            auto bytes = std::make_shared<std::vector<tg::u8>>(std::move(t.bytes));
+            return tg::ConstantData{"", tg::Kind(t.dtype), t.dims, *bytes, bytes};
+          }};
 }
 
 // "seq=8..512:8" or "N=1..64"
@@ -72,7 +92,7 @@ constexpr Later kLaterFlags[] = {
 void add_compile(CLI::App& app) {
   struct Args {
     tg::driver::CompileOptions o;
-    std::vector<std::string> shapes, vars;
+    std::vector<std::string> shapes, vars, fixed;
   };
   auto a = std::make_shared<Args>();
   CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
@@ -80,6 +100,7 @@ void add_compile(CLI::App& app) {
   verb->add_option("-o,--output", a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder");
   verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
   verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
+  verb->add_option("--fix", a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")->allow_extra_args(false);
   verb->add_flag("--compress", a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
   verb->add_flag("--strip", a->o.output.strip, "leave out the portable part; the bundle cannot be retuned");
   verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
@@ -91,6 +112,7 @@ void add_compile(CLI::App& app) {
   verb->callback([a] {
     for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
     for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));
+    for (const std::string& s : a->fixed) a->o.fixed.push_back(parse_fixed(s));
     if (a->o.output.path.empty()) {
       std::string base = a->o.model.substr(a->o.model.rfind('/') + 1);
       if (base.ends_with(".onnx")) base.resize(base.size() - 5);
