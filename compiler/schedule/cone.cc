@@ -21,7 +21,7 @@ Memo<Cone> cones(UOp sink) {
     Cone& c = memo[u];
     c = Cone{};
     if (u.in(Op::Param | Op::Constant)) {
-      c.loads = c.leaf = true, c.buffers = count(u) > 1, c.volume = count(u);
+      c.loads = c.bare = true, c.buffers = count(u) > 1, c.volume = count(u);
       continue;
     }
     if (u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Iota | Op::Placeholder)) continue;
@@ -31,14 +31,14 @@ Memo<Cone> cones(UOp sink) {
       // A value that will be stored anyway counts as a buffer.
       if (s.in(kOwnKernel) || (t.heavy && users[s] >= 2)) {
         t = Cone{};
-        t.loads = t.leaf = true, t.buffers = 1, t.volume = count(s);
+        t.loads = true, t.bare = s.in(kOwnKernel), t.buffers = 1, t.volume = count(s);
       }
       c.heavy |= t.heavy, c.reduces |= t.reduces, c.costly |= t.costly, c.loads |= t.loads;
       c.ops = std::min(c.ops + t.ops, kMany), c.buffers = std::min(c.buffers + t.buffers, kMany);
       c.volume = std::max(c.volume, t.volume), c.heavy_volume = std::max(c.heavy_volume, t.heavy_volume);
-      c.leaf |= t.leaf;
+      c.bare |= t.bare;
     }
-    if (!is_movement(u.op()) || u.is(Op::Concat)) c.leaf = false;
+    if (!is_movement(u.op()) || u.is(Op::Concat)) c.bare = false;
     if (is_alu(u.op())) c.ops++;
     if (u.in(kTranscendental)) c.costly = true;
     if (u.in(Op::Reduce | Op::Fold)) {

@@ -9,7 +9,7 @@ struct Cone {
   bool reduces = false;    // holds any reduce
   bool costly = false;     // holds a transcendental
   bool loads = false;      // reads a buffer
-  bool leaf = false;       // a buffer seen through movement ops alone
+  bool bare = false;       // a model's input or weight, or a value with a kernel of its own, seen through movement ops alone
   int ops = 0;             // arithmetic, saturating
   int buffers = 0;         // buffers of more than one element read, saturating
   i64 heavy_volume = 0;    // elements of the largest result of a contraction, or of a reduce of one

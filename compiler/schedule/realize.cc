@@ -66,7 +66,7 @@ class Realizer {
       if (u.in(kOwnKernel)) forced_[u] = 1;
       if (u.in(kOwnKernel) && !u.is(Op::Contiguous))
         for (UOp s : u.src())
-          if (u.is(Op::Concat) && !cone_[s].leaf) forced_[s] = 1;
+          if (u.is(Op::Concat) && !cone_[s].bare) forced_[s] = 1;
     }
   }
 
@@ -143,7 +143,7 @@ class Realizer {
           add(u.src(i), a);
         }
         UOp x = u.src(0);
-        if (cone_[x].leaf) return;
+        if (cone_[x].bare) return;
         if (pure && !cone_[x].reduces) {
           Access b = a;
           b.index.clear();
