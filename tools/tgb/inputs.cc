@@ -7,6 +7,8 @@
 #include "tools/tgb/tgb.h"
 
 tgb_model* open_model(const char* path, const RunOptions& o) {
+  const char* profile = getenv("PROFILE");
+  if (profile && *profile && strcmp(profile, "0")) fprintf(stderr, "tgb: PROFILE is not built yet; for the times of kernels: tgb bench\n");
   tgb_options options = {};
   options.size = sizeof options;
   options.device = o.device, options.threads = uint32_t(o.threads > 1024 ? 1024 : o.threads);
