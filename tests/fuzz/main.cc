@@ -1,5 +1,6 @@
 // Random graphs, each through every stage that can be run here, compared with the interpreter's own answer.
-//   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
+//   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--elems N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
+//   graph_fuzz --layers ...     networks of layers (layer_gen.h) in place of random nodes; --ops, --elems and --only do nothing
 // --print shows each graph's text; --dump writes graphs, inputs and answers for oracle.py. Exit code 1 if any graph fails; what fails is printed
 // with its seed.
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "graph_gen.h"
 #include "ir/spec.h"
 #include "ir/text.h"
+#include "layer_gen.h"
 #include "stages.h"
 
 using namespace tg;
@@ -65,10 +67,10 @@ void crashed(int signal) {
 }
 
 // Right or not; a byte to `pipe` for each stage that is.
-bool one_case(const fuzz::Options& o, const std::string& stage, const std::string& dir, bool show, int pipe) {
+bool one_case(const fuzz::Options& o, bool layers, const std::string& stage, const std::string& dir, bool show, int pipe) {
   for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(s, crashed);
   bool ok = true;
-  fuzz::Case c = fuzz::generate(o);
+  fuzz::Case c = layers ? fuzz::generate_layers(o.seed) : fuzz::generate(o);
   Arena::Scope scope(*c.graph.arena);
   if (show) std::printf("seed %lld\n%s", g_seed, print(c.graph.sink).c_str());
   auto guarded = [&](auto fn) {
@@ -110,12 +112,12 @@ int main(int argc, char** argv) {
     i64 seed = 1, count = 200, seconds = 0;
     fuzz::Options o;
     std::string dir, stage;
-    bool show = false;
+    bool show = false, layers = false;
     for (int i = 1; i < argc; i++) {
       std::string_view a = argv[i];
       const char* v = i + 1 < argc ? argv[i + 1] : nullptr;
-      if (a == "--print") {
-        show = true;
+      if (a == "--print" || a == "--layers") {
+        (a == "--print" ? show : layers) = true;
         continue;
       }
       if (!v) fail("unknown option or no value for it: ", a);
@@ -124,6 +126,7 @@ int main(int argc, char** argv) {
       else if (a == "--count") count = integer(a, v);
       else if (a == "--seconds") seconds = integer(a, v);
       else if (a == "--ops") o.ops = int(integer(a, v));
+      else if (a == "--elems") o.max_elems = integer(a, v);
       else if (a == "--only") o.only = v;
       else if (a == "--stage") stage = v;
       else if (a == "--dump") dir = v;
@@ -144,7 +147,7 @@ int main(int argc, char** argv) {
       if (child < 0) fail("no child process");
       if (child == 0) {
         close(fd[0]);
-        _exit(one_case(o, stage, dir, show, fd[1]) ? 0 : 1);
+        _exit(one_case(o, layers, stage, dir, show, fd[1]) ? 0 : 1);
       }
       close(fd[1]);
       u8 right = 0;
