@@ -14,6 +14,7 @@
 #include "driver/fold.h"
 #include "driver/portable.h"
 #include "driver/report.h"
+#include "driver/schedule_cache.h"
 #include "driver/target.h"
 #include "formats/header.h"
 #include "frontend/import.h"
@@ -63,7 +64,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   Graph graph = copy_graph(folded);
   Arena::Scope scope(*graph.arena);
 
-  Schedule sched = schedule(graph, target);
+  Schedule sched = cached_schedule(graph, target);
   report.done("schedule");
 
   KernelPlan plan = plan_kernels(sched, target);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "driver/capture.h"
+#include "driver/schedule_cache.h"
 #include "driver/target.h"
 #include "tgb.h"
 
@@ -60,7 +61,7 @@ void need(tgb_status s, const tgb_model* m) { TG_CHECK(s == TGB_OK, "constants a
 std::vector<std::shared_ptr<std::vector<u8>>> execute(const Graph& g, std::span<const std::span<const u8>> inputs) {
   Arena::Scope scope(*g.arena);
   Target target = baseline();
-  Schedule s = schedule(g, target);
+  Schedule s = cached_schedule(g, target);
   KernelPlan plan = plan_kernels(s, target, true);
   std::vector<CompiledKernel> compiled = compile_kernels(plan, target);
   std::vector<u32> constant_of;

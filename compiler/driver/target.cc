@@ -1,5 +1,6 @@
 #include "driver/target.h"
 
+#include "backend/clang/clang.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "formats/target.h"
@@ -18,6 +19,8 @@ Target resolve_target(const std::string& preferred) {
   std::string device = *want.device ? want.device : "CPU", renderer = *want.renderer ? want.renderer : "LLVM";
   if (device != "CPU") fail("DEV=", dev, ": compiling models for ", device, " is not built yet; for CPU it is. List with: tgaot devices");
   if (renderer != "LLVM" && renderer != "CLANG") fail("DEV=", dev, ": CPU has no renderer ", renderer, "; it has LLVM and CLANG");
+  if (renderer == "CLANG")
+    if (auto clang = clang_version(); !clang) fail("DEV=", dev, ": ", clang.why());
   Result<Target> t = cpu_target(want.arch, renderer);
   if (!t) fail("DEV=", dev, ": ", t.why());
   return *t;

@@ -1,47 +1,48 @@
-// tgaot devices: for each device that DEV can name, whether this machine can compile for it, run it and measure on it, and why not.
-#include <dlfcn.h>
-#include <unistd.h>
-
+// tgaot devices: for each device that DEV can name, whether this machine can compile models for it, run them and measure on it, and why not.
 #include <cstdio>
 #include <cstdlib>
 
+#include "backend/clang/clang.h"
+#include "backend/llvm/llvm.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "formats/target.h"
+#include "runtime-lite/src/backend.h"
 #include "verbs.h"
 
 namespace {
 
 using tg::str;
 
-bool on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path ? path : "";
-  while (!rest.empty()) {
-    size_t colon = rest.find(':');
-    std::string file = str(rest.substr(0, colon), "/", program);
-    if (access(file.c_str(), X_OK) == 0) return true;
-    rest = colon == rest.npos ? "" : rest.substr(colon + 1);
-  }
-  return false;
+std::string compiles(std::string_view device) {
+  if (device == "CL") return "no: single kernels only, as OpenCL C; whole models are not built yet";
+  if (device != "CPU") return "no: not built yet in this version";
+  auto clang = tg::clang_version();
+  return str("yes: LLVM ", tg::llvm_version(), " in process; CLANG: ", clang ? str("clang ", *clang) : str("no, ", clang.why()));
 }
 
-std::string cpu_compile() {
-  bool clang = on_path("clang-22") || on_path("clang");
-  return clang ? "yes (LLVM 22 in process; CLANG by the clang program)" : "yes (LLVM 22 in process; CLANG: no, no clang program on PATH)";
+// Opens the device as the runtime does.
+std::string runs(const char* device) {
+  const tgb::Backend* b = tgb::find_backend(device);
+  if (!b) return "no: not built yet in this version";
+  tgb::Memory memory{[](void*, size_t bytes, size_t) { return std::malloc(bytes); }, [](void*, void* p) { std::free(p); }, nullptr};
+  tgb::OpenDesc desc{memory, "", "", tg::u32(tg::settings::NUM_CPU_THREADS()), 0};
+  char why[256] = "";
+  tgb::Device* d = nullptr;
+  if (b->open(desc, &d, why, sizeof why) != TGB_OK) return str("no: ", static_cast<const char*>(why));
+  b->close(d);
+  return std::string_view(device) == "CPU" ? str("yes: ", tg::settings::NUM_CPU_THREADS(), " threads") : "yes";
 }
 
 void print() {
-  std::printf("%-8s %-18s %s\n", "device", "renderers", "compile; run; measure");
   for (tg::u32 i = 0; i < tgf::kDeviceCount; ++i) {
     const tgf::DeviceRow& d = tgf::kDevices[i];
-    std::string renderers;
-    for (const auto& r : d.renderers)
+    std::string renderers, run = runs(d.device);
+    for (const char* r : d.renderers)
       if (*r) renderers += str(renderers.empty() ? "" : ",", r);
-    std::string state = "no; no; no: not built yet in this version";
-    if (std::string_view(d.device) == "CPU")
-      state = str(cpu_compile(), "; yes (", tg::settings::NUM_CPU_THREADS(), " threads); yes");
-    std::printf("%-8s %-18s %s\n", d.device, renderers.c_str(), state.c_str());
+    std::printf("%-7s %-15s compile %s\n", d.device, renderers.c_str(), compiles(d.device).c_str());
+    std::printf("%-7s %-15s run     %s\n", "", "", run.c_str());
+    std::printf("%-7s %-15s measure %s\n", "", "", run.starts_with("yes") ? "no: search is not built yet; tgb bench times a bundle" : "no: it does not run here");
   }
 }
 

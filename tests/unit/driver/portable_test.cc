@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "driver/schedule_cache.h"
 #include "ir/binary.h"
 #include "ir/text.h"
 
@@ -157,4 +158,28 @@ TEST(LayoutText, UndoIsTheInverseOfApply) {
     undo_layout(l, dims, 4, packed.data(), back.data());
     EXPECT_EQ(back, plain) << l.str();
   }
+}
+
+TEST(ScheduleCache, AScheduleReadsBackWhole) {
+  Graph g;
+  g.arena = std::make_shared<Arena>();
+  Arena::Scope scope(*g.arena);
+  Shape s = dims({1, 4, 6, 6});
+  UOp x = tensor::param(0, Kind::F32, s), y = x;
+  for (int i = 0; i < 2; i++) {  // two pools with borders
+    y = tensor::pad(alu(Op::Exp, {y}), dims({0, 0, 1, 1}), dims({0, 0, 1, 1}), konst_f(Kind::F32, -1));
+    y = tensor::reduce(tensor::window(y, {{2, 3}, {3, 3}, {1, 1}, {1, 1}}), ReduceKind::Max, {4, 5});
+  }
+  g.inputs.push_back({"x", Kind::F32, s});
+  g.outputs.push_back({"y", Kind::F32, shape(y)});
+  g.sink = node(Op::Sink, Kind::Void, {y});
+  Result<Target> t = cpu_target("x86_64,x86-64-v3", "LLVM");
+  ASSERT_TRUE(t);
+  Schedule a = schedule(g, *t);
+  std::vector<u8> bytes = write_schedule(a);
+  Schedule b = read_schedule(bytes, g.arena);
+  EXPECT_EQ(write_schedule(b), bytes);
+  ASSERT_EQ(a.calls.size(), b.calls.size());
+  for (size_t i = 0; i < a.calls.size(); i++) EXPECT_EQ(a.calls[i].ast, b.calls[i].ast) << i;
+  for (size_t n = 0; n < bytes.size(); n += 7) EXPECT_THROW(read_schedule(std::span(bytes).first(n), g.arena), Error) << n;
 }

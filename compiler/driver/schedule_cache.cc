@@ -1,0 +1,103 @@
+#include "driver/schedule_cache.h"
+
+#include "base/cache.h"
+#include "base/error.h"
+#include "base/settings.h"
+#include "driver/build_id.h"
+#include "driver/bytes.h"
+#include "driver/target.h"
+#include "ir/binary.h"
+
+namespace tg::driver {
+namespace {
+
+// Another build has another key, so the bytes have no version; but they must have every field.
+struct BufferFields {
+  Buffer::Kind kind;
+  u32 index;
+  DType dtype;
+  std::vector<i64> dims;
+  Layout layout;
+  std::vector<i64> before, after;
+  u64 fill;
+  i64 bytes;
+  std::vector<u32> lies_on;
+  i64 offset;
+};
+struct CallFields {
+  UOp ast;
+  std::vector<u32> buffers;
+  u32 outputs;
+  std::string name;
+  bool border;
+  std::vector<i64> ordered;
+};
+static_assert(sizeof(Buffer) == sizeof(BufferFields), "Buffer has a new field: write and read it here");
+static_assert(sizeof(Call) == sizeof(CallFields), "Call has a new field: write and read it here");
+static_assert(sizeof(Schedule) == sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + 2 * sizeof(i64),
+              "Schedule has a new field: write and read it here");
+
+std::vector<i64> wide(const std::vector<u32>& v) { return {v.begin(), v.end()}; }
+std::vector<u32> thin(const std::vector<i64>& v) { return {v.begin(), v.end()}; }
+
+Digest key_of(const Graph& g, const Target& t) {
+  Hasher h;
+  h.add(build_id()).add(target_text(t)).add(settings::code_key());
+  std::vector<UOp> roots{g.sink};
+  for (auto* values : {&g.inputs, &g.outputs})
+    for (const Value& v : *values) h.add(v.name), roots.push_back(stack(v.dims));
+  std::vector<u8> nodes = write_binary(roots);
+  h.add(digest(std::span<const u8>(nodes)));
+  for (auto [out, in] : g.state) h.add(u64(out)).add(u64(in));
+  for (const ConstantData& c : g.constants) h.add(digest(c.bytes));  // values, too: constants of one element become numbers
+  return h.done();
+}
+
+}  // namespace
+
+std::vector<u8> write_schedule(const Schedule& s) {
+  Writer w;
+  w.num(s.arena_bytes), w.num(s.lower_bound_bytes);
+  w.num(i64(s.buffers.size()));
+  for (const Buffer& b : s.buffers) {
+    w.num(b.kind), w.num(b.index), w.num(i64(b.dtype.kind)), w.nums(b.dims), w.layout(b.layout), w.nums(b.before), w.nums(b.after), w.num(i64(b.fill)), w.num(b.bytes);
+    w.nums(wide(b.lies_on)), w.num(b.offset);
+  }
+  std::vector<UOp> asts;
+  w.num(i64(s.calls.size()));
+  for (const Call& c : s.calls) {
+    asts.push_back(c.ast);
+    w.nums(wide(c.buffers)), w.num(c.outputs), w.text(c.name), w.num(c.border), w.nums(c.ordered);
+  }
+  w.blob(write_binary(asts));
+  return std::move(w.out);
+}
+
+Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) {
+  Reader r{bytes, "a cached schedule"};
+  Schedule s;
+  s.arena = std::move(arena);
+  s.arena_bytes = r.num(), s.lower_bound_bytes = r.num();
+  s.buffers.resize(r.count());
+  for (Buffer& b : s.buffers) {
+    b.kind = Buffer::Kind(r.num()), b.index = u32(r.num()), b.dtype = Kind(r.num()), b.dims = r.nums(), b.layout = r.layout(), b.before = r.nums(), b.after = r.nums();
+    b.fill = u64(r.num()), b.bytes = r.num(), b.lies_on = thin(r.nums()), b.offset = r.num();
+  }
+  s.calls.resize(r.count());
+  for (Call& c : s.calls) c.buffers = thin(r.nums()), c.outputs = u32(r.num()), c.name = r.text(), c.border = r.num() != 0, c.ordered = r.nums();
+  std::vector<UOp> asts = read_binary(r.blob());
+  if (asts.size() != s.calls.size()) fail(r.what, " is damaged");
+  for (size_t i = 0; i < asts.size(); i++) s.calls[i].ast = asts[i];
+  return s;
+}
+
+Schedule cached_schedule(const Graph& g, const Target& t) {
+  if (!settings::SCACHE()) return schedule(g, t);
+  Digest key = key_of(g, t);
+  if (auto hit = cache::get("schedules", key)) return read_schedule(*hit, g.arena);
+  Schedule s = schedule(g, t);
+  cache::put("schedules", key, write_schedule(s));
+  return s;
+}
+
+}  // namespace tg::driver
