@@ -52,9 +52,9 @@ bool take(Pool* p) {
 
 void work(void* arg) {
   Pool* p = static_cast<Pool*>(arg);
-  for (;;) {
-    uint32_t spins = 0;
-    while (spins < kSpins) {
+  uint32_t spins = kSpins;  // a new pool sleeps until its first job
+  for (;; spins = 0) {
+    while (spins < kSpins && !__atomic_load_n(&p->stop, __ATOMIC_RELAXED)) {
       if (take(p)) {
         spins = 0;
       } else {
