@@ -32,6 +32,10 @@ failed=()
 step "unit tests"
 ctest --preset "$preset" -j "$(nproc)" || failed+=("ctest")
 if [ "$preset" = release ]; then
+  step "runtime and bundle under sanitizers"
+  cmake --preset asan >/dev/null
+  cmake --build --preset asan -j "$(nproc)" --target test_runtime test_corrupt test_tgb test_verify test_bundle
+  ctest --preset asan -j "$(nproc)" -R '^test_(runtime|corrupt|tgb|verify|bundle)$' || failed+=("sanitizers")
   step "command lines"
   .venv/bin/python tests/cli/run.py --build "$build" || failed+=("tests/cli")
   step "models fetched"
@@ -40,6 +44,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/onnx/run.py $share --build "$build" || failed+=("tests/onnx")
   step "models"
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
+  step "documents"
+  .venv/bin/python tests/docs/run.py --build "$build" || failed+=("tests/docs")
 fi
 if [ ${#failed[@]} -gt 0 ]; then
   step "FAILED: ${failed[*]}"

@@ -354,6 +354,19 @@ TEST(Memory, DerivedWeightsArePreparedAtOpen) {
   EXPECT_EQ(floats(out[0]), (std::vector<float>{1, 2, 5, 10}));
 }
 
+TEST(Memory, WeightsInHugePagesGiveTheSame) {
+  File f(square_add(1000));
+  tgb_options o = {};
+  o.huge = 1;
+  Model m(f.path, o);
+  ASSERT_EQ(m.status, TGB_OK) << tgb_message(nullptr);
+  std::vector<float> x(1000, 2);
+  std::vector<int64_t> dims = {1000};
+  auto out = nowhere(1);
+  ASSERT_EQ(m.run({tensor(TGB_F32, x, dims)}, out), TGB_OK);
+  for (int i = 0; i < 1000; i++) ASSERT_EQ(floats(out[0])[i], 4.f + float(i));
+}
+
 TEST(Memory, NothingIsAllocatedAfterOpen) {
   for (auto make : {free_size, control, state}) {
     File f(make());
