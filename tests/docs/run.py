@@ -2,7 +2,7 @@
 
 run.py [--build DIR] [--list]
 Each document runs in a folder of its own that looks like the project after a build: links to its folders, `build` to the build, a small
-model.onnx, x.npy. A command that fails fails its block. Then the table of operators must be that of `tgaot ops` (tools/docs.py --check).
+model.onnx, x.npy, and model.tgb compiled from it. A command that fails fails its block. Then the table of operators must be that of `tgaot ops` (tools/docs.py --check).
 """
 import argparse
 import os
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--timeout", type=int, default=120)
     args = parser.parse_args()
     build = os.path.abspath(args.build)
-    harness.programs(build)
+    tools = harness.programs(build)
 
     results = {}
     for document in DOCUMENTS:
@@ -61,6 +61,8 @@ def main():
             os.symlink(build, os.path.join(top, "build"))
             small_model(top)
             env = {**os.environ, "CACHEDB": os.path.join(top, "cache.db")}
+            if not args.list:
+                harness.compile_model(tools, os.path.join(top, "model.onnx"), os.path.join(top, "model.tgb"), {}, args.timeout, {**env, "DEV": "CPU"})
             for line, text in blocks(os.path.join(harness.ROOT, document)):
                 name = f"{document}:{line}"
                 if args.list:
