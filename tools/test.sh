@@ -46,8 +46,6 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
   step "documents"
   .venv/bin/python tests/docs/run.py --build "$build" || failed+=("tests/docs")
-  step "documents"
-  .venv/bin/python tests/docs/run.py --build "$build" || failed+=("tests/docs")
 fi
 if [ ${#failed[@]} -gt 0 ]; then
   step "FAILED: ${failed[*]}"
