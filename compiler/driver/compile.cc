@@ -106,6 +106,8 @@ void retune_bundle(const std::string& path, const OutputOptions& o) {
   const bundle::Target& was = old.desc.targets[0];
   Target target = resolve_target(str(was.device, ":", was.renderer, ":", was.arch));
   if (settings::DEBUG() >= 1) std::fprintf(stderr, "target %s\n", target_text(target).c_str());
+  if (std::string text = str(was.device, ":", was.renderer, ":", was.arch); target_text(target) != text)
+    report.note(str("the kernels for ", text, " are replaced: bundles for several targets are not built yet"));
   report.done("read");
   OutputOptions out = o;
   out.compress |= (old.features & tgf::kCompressedWeights) != 0;

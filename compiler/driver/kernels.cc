@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backend/backend.h"
+#include "backend/llvm/recover.h"
 #include "base/cache.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -105,7 +106,7 @@ std::vector<CompiledKernel> compile_kernels(const KernelPlan& plan, const Target
   if (settings::PARALLEL() == 0) {
     for (size_t k = 0; k < open.size(); k++) {
       say_until(open[k]);
-      take(open[k], compile_kernel_bytes(work[k]));
+      take(open[k], run_recovering([&] { return compile_kernel_bytes(work[k]); }));
       say_until(open[k] + 1);
       progress.step(plan.names[open[k]]);
     }
