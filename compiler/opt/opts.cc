@@ -239,8 +239,10 @@ R thread(const Kernel& k, const Opt& o) {
   if (!a.output || a.reduce || a.ranges.size() != 1) return R::no("THREAD is for an output axis of one loop");
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   if (o.arg < 2 || o.arg > k.target->max_tasks || o.arg > a.size) return R::no("THREAD of ", o.arg, " over ", a.size, "; at most ", k.target->max_tasks);
-  for (UOp s : k.ast.src())
+  for (UOp s : k.ast.src()) {
     if (std::find(s.src().begin(), s.src().end(), a.ranges[0]) == s.src().end()) return R::no("axis ", o.target, " does not surround the whole kernel");
+    if (s.is(Op::Store) && bits(s.src(0).dtype()) < 8) return R::no("tasks would store into one byte");
+  }
   for (UOp u : toposort(k.ast))
     if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return R::no("the kernel has tasks already");
   UOp r = a.ranges[0];
