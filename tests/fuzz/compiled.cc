@@ -38,7 +38,7 @@ void run_compiled(std::span<const UOp> list, i64 tasks, const Target& target, st
     std::copy(b.begin(), b.end(), p);
     args.push_back(p);
   }
-  for (i64 t = 0; t < tasks; t++) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), nullptr, t);
+  for (i64 t = tasks; t-- > 0;) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), nullptr, t);
   for (size_t i = 0; i < buffers.size(); i++) {
     u8* p = static_cast<u8*>(args[i]);
     size_t n = size_t(byte_size(buffers[i].dtype.kind, buffers[i].elems()));

@@ -11,7 +11,7 @@ namespace tg::fuzz {
 // The CPU that the tests run on, by LLVM.
 const Target& host();
 
-// Runs tasks 0 .. tasks-1 of a list; buffers[i] is PARAM i in memory order, as for eval_linear. Throws Error if the list does not compile or
+// Runs the tasks of a list, the last one first; buffers[i] is PARAM i in memory order, as for eval_linear. Throws Error if the list does not compile or
 // load, or if a byte outside a buffer is written.
 void run_compiled(std::span<const UOp> list, i64 tasks, const Target& target, std::vector<Values>& buffers);
 

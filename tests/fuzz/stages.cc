@@ -1,6 +1,7 @@
 #include "stages.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -223,7 +224,18 @@ void interpret(const Kernel& k, std::vector<Values>& bufs) {
   Lowered low = lower(k);
   if (std::string bad = violation(low.linear); !bad.empty()) fail(bad, "\n", print_list(low.linear));
   try {
-    for (i64 t = 0; t < low.tasks; t++) eval_linear(low.linear, bufs, {}, t);
+    // Each task alone, from what was there before: none may need what another has done, or store where another does.
+    const std::vector<Values> before = bufs;
+    for (i64 t = 0; t < low.tasks; t++) {
+      std::vector<Values> mine = before;
+      eval_linear(low.linear, mine, {}, t);
+      for (size_t b = 0; b < mine.size(); b++)
+        for (size_t i = 0; i < mine[b].v.size(); i++)
+          if (u64 v = mine[b].v[i]; v != before[b].v[i]) {
+            if (bufs[b].v[i] != before[b].v[i] && bufs[b].v[i] != v) fail("two tasks store element ", i, " of buffer ", b);
+            bufs[b].v[i] = v;
+          }
+    }
   } catch (const Error& e) {
     fail(e.what(), "\n", print_list(low.linear));
   }
@@ -241,22 +253,38 @@ std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
 std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, chosen, execute); }
 
-Kernel through_clang(Kernel k) {
-  static const Target t = [] {
-    Result<Target> r = cpu_target("native", "CLANG");
-    if (!r) fail(r.why());
-    return *r;
-  }();
-  k.target = &t;
+const Target& target_of(const char* arch, const char* renderer) {
+  static std::map<std::string, Target> known;
+  auto it = known.find(str(arch, renderer));
+  if (it != known.end()) return it->second;
+  Result<Target> r = cpu_target(arch, renderer);
+  if (!r) fail(r.why());
+  return known.emplace(str(arch, renderer), *r).first->second;
+}
+template <const Target& (*target)()>
+Kernel chosen_for(Kernel k) {
+  k.target = &target();
   return chosen(std::move(k));
 }
-std::vector<Values> clang(const Case& c) { return run_lowered(c, through_clang, execute); }
+const Target& through_clang() { return target_of("native", "CLANG"); }
+// Smaller vectors than this machine has, and no fused multiply-add.
+const Target& baseline() {
+#if defined(__aarch64__)
+  return target_of("arm64", "LLVM");
+#else
+  return target_of("x86_64", "LLVM");
+#endif
+}
+const Target& avx2() { return target_of("x86_64,haswell", "LLVM"); }
+std::vector<Values> on_clang(const Case& c) { return run_lowered(c, chosen_for<through_clang>, execute); }
+std::vector<Values> on_baseline(const Case& c) { return run_lowered(c, chosen_for<baseline>, execute); }
+std::vector<Values> on_avx2(const Case& c) { return run_lowered(c, chosen_for<avx2>, execute); }
 
 constexpr Stage kStages[] = {
     {"schedule", scheduled},       {"canonical", canonical_form},       {"opts", opted},
     {"linear", linear},            {"linear-opts", linear_opts},        {"linear-heuristics", linear_heuristics},
     {"native", native},            {"native-opts", native_opts},        {"native-heuristics", native_heuristics},
-    {"clang", clang, true},
+    {"clang", on_clang, true},     {"baseline", on_baseline, true},     {"avx2", on_avx2, true},
 };
 
 }  // namespace

@@ -185,6 +185,11 @@ TEST_F(Opts, ThreadRefusals) {
   EXPECT_EQ(refusal(with(k, "THREAD 0 2"), "THREAD 1 2"), "the kernel has tasks already");
   EXPECT_EQ(refusal(with(k, "VECTOR 1 4"), "THREAD 1/1 2"), "axis 1 is no loop");
 }
+TEST_F(Opts, TasksDoNotShareBytes) {
+  UOp o = buffer({4, 3}, false, Kind::U4), x = buffer({4, 3}, false, Kind::I32), i = loop(0, 4), j = loop(1, 3);
+  finish({store(at(o, {i, j}), cast(load(x, {i, j}) & konst(Kind::I32, 7), Kind::U4), {i, j})});
+  EXPECT_EQ(refusal("THREAD 0 4"), "tasks would store into one byte");
+}
 TEST_F(Opts, RowsAreThreadedButNotWithin) {
   row_max(4, 8);
   EXPECT_EQ(refusal("THREAD 1 2"), "THREAD is for an output axis of one loop");
