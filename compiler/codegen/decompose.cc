@@ -399,6 +399,7 @@ std::vector<UOp> decompose(std::span<const UOp> linear, const DecompFlags& flags
   Decomposer d(flags);
   std::vector<UOp> out;
   Memo<u32> made;   // when a node last entered the list; 0: not there, or its loop is closed
+  Memo<u32> walked;  // the last entry for which a node was looked at
   Memo<u8> listed;  // what an entry of the given list became: the given order decides when it is made
   std::vector<std::vector<UOp>> scopes(1);  // what each open loop defines: it ends with the loop
   auto stale = [&](UOp v) {
@@ -407,8 +408,10 @@ std::vector<UOp> decompose(std::span<const UOp> linear, const DecompFlags& flags
       if (made[s] > made[v]) return true;
     return false;
   };
+  u32 entry = 0;
   for (UOp u : linear) {
     UOp root = d.legal(u);
+    entry++;
     // A list may name one node twice: an access is done again, and so is what depends on it.
     bool again = root.in(Op::Load | Op::Store | Op::Barrier | Op::End | Op::Range);
     std::vector<std::pair<UOp, u32>> stack{{root, 0}};
@@ -417,7 +420,7 @@ std::vector<UOp> decompose(std::span<const UOp> linear, const DecompFlags& flags
       // What AFTER and BARRIER wait for stands where the list had it.
       if (next < (v.is(Op::After) ? 1 : v.is(Op::Barrier) ? 0 : v.nsrc())) {
         UOp s = v.src(next++);
-        if (!made[s] || !listed[s]) stack.push_back({s, 0});
+        if (walked[s] != entry && (!made[s] || !listed[s])) walked[s] = entry, stack.push_back({s, 0});
         continue;
       }
       UOp done = v;
