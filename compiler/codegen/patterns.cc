@@ -12,9 +12,16 @@ namespace {
 
 bool is_number(UOp u, f64 v) { return u.is_const() && u.dtype().kind == Kind::F32 && std::abs(u.as_float() - v) <= 1e-6 * std::abs(v); }
 
-// x without the guard that padding puts around an element: where it fails nobody reads the result.
+// A guard that PADTO puts around an element: a loop below a number. A mask of the model is none.
+bool is_padding(UOp gate) {
+  if (!gate.is(Op::Lt) || !gate.src(1).is_const()) return false;
+  for (UOp u : toposort(gate))
+    if (!u.in(Op::Range | Op::Const | Op::Add | Op::Mul | Op::Lt)) return false;
+  return true;
+}
+// x without that guard: where it fails nobody reads the result.
 UOp inner(UOp x) {
-  if (x.is(Op::Where) && x.src(2).is_const()) x = x.src(1);
+  if (x.is(Op::Where) && x.src(2).is_const() && is_padding(x.src(0))) x = x.src(1);
   if (x.is(Op::Load) && x.nsrc() == 3) x = node(Op::Load, x.dtype(), {x.src(0)});
   return x;
 }
