@@ -82,12 +82,12 @@ bool Checker::segments(uint64_t file_bytes, uint64_t meta_end) {
   for (uint32_t i = 0; i < count(b_.segments()); i++) {
     const fb::Segment& s = *b_.segments()->Get(i);
     if (s.codec() > fb::Codec::MAX || s.content() > fb::Content::MAX) return wrong("segment", i, "unknown codec or content");
-    if (s.offset() % kSegmentAlign || s.offset() < end) return wrong("segment", i, "its place is not behind the one before, at a multiple of 16384");
-    if (!inside(s.offset(), s.stored(), file_bytes)) return wrong("segment", i, "reaches beyond the end of the file");
+    if (s.offset() % kSegmentAlign || s.offset() < end) return wrong("segment", i, "wrong place");
+    if (!inside(s.offset(), s.stored(), file_bytes)) return wrong("segment", i, "beyond the end of the file");
     if (s.size() > uint64_t(kMaxBytes) || (s.codec() == fb::Codec::Plain && s.size() != s.stored())) return wrong("segment", i, "wrong size");
-    if (s.content() == fb::Content::Programs && s.codec() != fb::Codec::Plain) return wrong("segment", i, "programs must be stored plain");
+    if (s.content() == fb::Content::Programs && s.codec() != fb::Codec::Plain) return wrong("segment", i, "programs are stored plain");
     if (s.content() == fb::Content::Weights && s.codec() != fb::Codec::Plain && !(b_.features() & kCompressedWeights))
-      return wrong("segment", i, "compressed, but the bundle's features do not say so");
+      return wrong("segment", i, "is not among the features");
     end = s.offset() + s.stored();
   }
   return true;
@@ -100,8 +100,8 @@ bool Checker::signatures(const char* what, const flatbuffers::Vector<flatbuffers
     if (count(s.dims()) > kMaxRank) return wrong(what, i, "more than 32 axes");
     for (uint32_t k = 0; k < count(s.dims()); k++) {
       const fb::Dim& d = *s.dims()->Get(k);
-      if (!expr(d.size()) || d.var() < -1 || d.var() >= int64_t(count(b_.vars()))) return wrong(what, i, "axis", k, "bad expression or variable");
-      if (!d.name() && (d.size()->code() || d.size()->value() < 0)) return wrong(what, i, "axis", k, "a fixed size must be a number, 0 or more");
+      if (!expr(d.size()) || d.var() < -1 || d.var() >= int64_t(count(b_.vars()))) return wrong(what, i, "axis", k, "bad expression");
+      if (!d.name() && (d.size()->code() || d.size()->value() < 0)) return wrong(what, i, "axis", k, "bad size");
     }
   }
   return true;
@@ -110,23 +110,23 @@ bool Checker::signatures(const char* what, const flatbuffers::Vector<flatbuffers
 bool Checker::constants() {
   for (uint32_t i = 0; i < count(b_.constants()); i++) {
     const fb::Constant& c = *b_.constants()->Get(i);
-    if (!dtype(c.dtype()) || !count(c.forms())) return wrong("constant", i, "unknown dtype, or no form");
+    if (!dtype(c.dtype()) || !count(c.forms())) return wrong("constant", i, "unknown dtype or no form");
     for (uint32_t k = 0; k < count(c.forms()); k++) {
       const fb::Form& f = *c.forms()->Get(k);
-      if (!dtype(f.dtype()) || f.bytes() > uint64_t(kMaxBytes)) return wrong("constant", i, "form", k, "unknown dtype or wrong size");
+      if (!dtype(f.dtype()) || f.bytes() > uint64_t(kMaxBytes)) return wrong("constant", i, "form", k, "wrong dtype or size");
       if (f.segment() == -1) continue;
       const fb::Segment* s = f.segment() >= 0 ? segment(uint64_t(f.segment()), fb::Content::Weights) : nullptr;
       if (!s || f.offset() % kConstantAlign || !inside(f.offset(), f.bytes(), s->size()))
-        return wrong("constant", i, "form", k, "not inside a segment of weights, at a multiple of 256");
+        return wrong("constant", i, "form", k, "not inside its segment");
     }
   }
   for (uint32_t i = 0; i < count(b_.states()); i++) {
     const fb::State& s = *b_.states()->Get(i);
-    if (!dtype(s.dtype()) || s.bytes() > uint64_t(kMaxBytes)) return wrong("state", i, "unknown dtype or wrong size");
+    if (!dtype(s.dtype()) || s.bytes() > uint64_t(kMaxBytes)) return wrong("state", i, "wrong dtype or size");
     if (s.init() == -1) continue;
-    if (s.init() < -1 || s.init() >= int64_t(count(b_.constants()))) return wrong("state", i, "its first value is no constant");
+    if (s.init() < -1 || s.init() >= int64_t(count(b_.constants()))) return wrong("state", i, "bad first value");
     const fb::Form& f = *b_.constants()->Get(uint32_t(s.init()))->forms()->Get(0);
-    if (f.segment() < 0 || f.bytes() != s.bytes()) return wrong("state", i, "its first value is of another size");
+    if (f.segment() < 0 || f.bytes() != s.bytes()) return wrong("state", i, "bad first value");
   }
   return true;
 }
@@ -138,8 +138,8 @@ bool Checker::programs() {
     if (p.kind() > fb::ProgramKind::MAX) return wrong("program", i, "unknown kind");
     const fb::Segment* s = segment(p.segment(), fb::Content::Programs);
     if (!s || p.offset() % kBufferAlign || !inside(p.offset(), p.bytes(), s->size()))
-      return wrong("program", i, "not inside a segment of programs, at a multiple of 64");
-    if (count(p.params()) > kMaxParams || p.ints() > kMaxParams) return wrong("program", i, "more than 256 parameters");
+      return wrong("program", i, "not inside its segment");
+    if (count(p.params()) > kMaxParams || p.ints() > kMaxParams) return wrong("program", i, "too many parameters");
     for (uint32_t k = 0; k < count(p.params()); k++)
       if (uint8_t(p.params()->Get(k)) < 1 || uint8_t(p.params()->Get(k)) > 3) return wrong("program", i, "parameter", k, "unknown access");
   }
@@ -155,7 +155,7 @@ bool Checker::tests() {
         const fb::TestTensor& x = *list->Get(k);
         const fb::Segment* s = segment(x.segment(), fb::Content::Tests);
         if (!s || x.offset() % kConstantAlign || !inside(x.offset(), x.bytes(), s->size()) || count(x.dims()) > kMaxRank)
-          return wrong("test", i, "tensor", k, "not inside a segment of tests, at a multiple of 256");
+          return wrong("test", i, "tensor", k, "not inside its segment");
       }
   }
   return true;
@@ -163,27 +163,27 @@ bool Checker::tests() {
 
 bool Checker::buffer(uint32_t v, uint32_t i, const fb::Variant& var) {
   const fb::Buffer& x = *var.buffers()->Get(i);
-  if (x.kind() > fb::BufferKind::MAX || !dtype(x.dtype())) return wrong("variant", v, "buffer", i, "unknown kind or dtype");
+  if (x.kind() > fb::BufferKind::MAX || !dtype(x.dtype())) return wrong("variant", v, "buffer", i, "wrong kind or dtype");
   if (x.device() >= var.targets()->size()) return wrong("variant", v, "buffer", i, "unknown device");
   if (!expr(x.bytes()) || x.bytes()->value() < 0 || x.bytes()->value() > kMaxBytes) return wrong("variant", v, "buffer", i, "wrong size");
   if (!x.align() || (x.align() & (x.align() - 1)) || x.align() > 4096) return wrong("variant", v, "buffer", i, "wrong alignment");
   uint32_t limit[] = {count(b_.inputs()), count(b_.outputs()), count(b_.constants()), count(b_.states()), UINT32_MAX};
-  if (x.index() >= limit[uint8_t(x.kind())]) return wrong("variant", v, "buffer", i, "stands for nothing that the bundle has");
+  if (x.index() >= limit[uint8_t(x.kind())]) return wrong("variant", v, "buffer", i, "bad index");
   if (x.kind() == fb::BufferKind::Weight) {
     const fb::Constant& c = *b_.constants()->Get(x.index());
     if (x.form() >= c.forms()->size() || x.bytes()->code() || uint64_t(x.bytes()->value()) != c.forms()->Get(x.form())->bytes())
-      return wrong("variant", v, "buffer", i, "is no form of its constant");
+      return wrong("variant", v, "buffer", i, "wrong form or size");
   }
   if (x.kind() == fb::BufferKind::State && (x.bytes()->code() || uint64_t(x.bytes()->value()) != b_.states()->Get(x.index())->bytes()))
-    return wrong("variant", v, "buffer", i, "is of another size than its state");
+    return wrong("variant", v, "buffer", i, "wrong form or size");
   bool planned = x.kind() != fb::BufferKind::Weight && x.kind() != fb::BufferKind::State;
-  if (!planned && count(x.lies_on())) return wrong("variant", v, "buffer", i, "only planned buffers lie on others");
+  if (!planned && count(x.lies_on())) return wrong("variant", v, "buffer", i, "lies on another, unplanned");
   for (uint32_t k = 0; k < count(x.lies_on()); k++) {
     uint32_t on = x.lies_on()->Get(k);
-    if (on >= i) return wrong("variant", v, "buffer", i, "lies on one that does not stand before it");
+    if (on >= i) return wrong("variant", v, "buffer", i, "lies on a later one");
     const fb::Buffer& o = *var.buffers()->Get(on);
     if (o.device() != x.device() || o.kind() == fb::BufferKind::Weight || o.kind() == fb::BufferKind::State)
-      return wrong("variant", v, "buffer", i, "lies on one that is not in its arena");
+      return wrong("variant", v, "buffer", i, "lies on one elsewhere");
   }
   if (x.image() && (!expr(x.image()->width()) || !expr(x.image()->height()) || !dtype(x.image()->dtype())))
     return wrong("variant", v, "buffer", i, "bad image");
@@ -197,18 +197,18 @@ bool Checker::writable(const fb::Buffer& buffer) const {
 
 bool Checker::launch(const fb::Launch& x, uint32_t device) {
   const fb::Variant& var = *b_.variants()->Get(v_);
-  if (x.program() >= count(b_.programs())) return wrong("variant", v_, "a launch names a program that does not exist");
+  if (x.program() >= count(b_.programs())) return wrong("variant", v_, "unknown program");
   const fb::Program& p = *b_.programs()->Get(x.program());
   if (p.target() != var.targets()->Get(device)) return wrong("variant", v_, "program", x.program(), "is for another target");
   if (count(x.args()) != count(p.params()) || count(x.ints()) != p.ints())
-    return wrong("variant", v_, "program", x.program(), "is launched with another number of arguments");
-  if (count(x.grid()) < 1 || count(x.grid()) > 3 || count(x.block()) > 3) return wrong("variant", v_, "program", x.program(), "bad launch size");
+    return wrong("variant", v_, "program", x.program(), "wrong number of arguments");
+  if (count(x.grid()) < 1 || count(x.grid()) > 3 || count(x.block()) > 3) return wrong("variant", v_, "program", x.program(), "wrong launch size");
   if (!exprs(x.ints()) || !exprs(x.grid()) || !expr(x.flops()) || !expr(x.bytes()))
-    return wrong("variant", v_, "program", x.program(), "is launched with a bad expression");
+    return wrong("variant", v_, "program", x.program(), "bad expression");
   for (uint32_t i = 0; i < count(x.args()); i++) {
     uint32_t a = x.args()->Get(i);
     if (a >= count(var.buffers()) || var.buffers()->Get(a)->device() != device)
-      return wrong("variant", v_, "program", x.program(), "is launched on a buffer that its device does not have");
+      return wrong("variant", v_, "program", x.program(), "bad buffer");
     if ((uint8_t(p.params()->Get(i)) & 2) && !writable(*var.buffers()->Get(a)))
       return wrong("variant", v_, "program", x.program(), "writes a constant");
   }
@@ -217,7 +217,7 @@ bool Checker::launch(const fb::Launch& x, uint32_t device) {
 
 bool Checker::batch(const fb::Batch& x) {
   const fb::Variant& var = *b_.variants()->Get(v_);
-  if (x.device() >= var.targets()->size()) return wrong("variant", v_, "a batch names a device that does not exist");
+  if (x.device() >= var.targets()->size()) return wrong("variant", v_, "unknown device");
   for (uint32_t i = 0; i < count(x.steps()); i++) {
     fb::Step type = fb::Step(x.steps_type()->Get(i));
     if (type == fb::Step::Launch) {
@@ -225,8 +225,8 @@ bool Checker::batch(const fb::Batch& x) {
     } else if (type == fb::Step::Copy) {
       const fb::Copy& c = *x.steps()->GetAs<fb::Copy>(i);
       if (c.from() >= count(var.buffers()) || c.to() >= count(var.buffers()) || !writable(*var.buffers()->Get(c.to())))
-        return wrong("variant", v_, "a copy names a buffer that does not exist or is constant");
-      if (!expr(c.from_offset()) || !expr(c.to_offset()) || !expr(c.bytes())) return wrong("variant", v_, "a copy has a bad expression");
+        return wrong("variant", v_, "a copy has a bad buffer");
+      if (!expr(c.from_offset()) || !expr(c.to_offset()) || !expr(c.bytes())) return wrong("variant", v_, "bad expression");
     } else {
       return bad("variant %u: unknown step %u; needs a runtime of version %u or later", v_, unsigned(type), b_.min_runtime());
     }
@@ -242,7 +242,7 @@ bool Checker::block(const fb::Block* block, uint32_t depth) {
     fb::Command type = fb::Command(block->commands_type()->Get(i));
     if (type != fb::Command::Batch && !(b_.features() & kControlFlow)) {
       if (type <= fb::Command::MAX && type != fb::Command::NONE)
-        return wrong("variant", v_, "has control flow, but the bundle's features do not say so");
+        return wrong("variant", v_, "is not among the features");
     }
     bool good = true;
     switch (type) {
@@ -277,7 +277,7 @@ bool Checker::block(const fb::Block* block, uint32_t depth) {
       }
       default: return bad("variant %u: unknown command %u; needs a runtime of version %u or later", v_, unsigned(type), b_.min_runtime());
     }
-    if (!good) return wrong("variant", v_, "a command has a bad variable, buffer or expression");
+    if (!good) return wrong("variant", v_, "bad command");
   }
   return true;
 }
@@ -285,18 +285,18 @@ bool Checker::block(const fb::Block* block, uint32_t depth) {
 bool Checker::variant(uint32_t v) {
   const fb::Variant& x = *b_.variants()->Get(v);
   v_ = v;
-  if (!x.targets()->size() || x.targets()->size() > 16) return wrong("variant", v, "needs 1 to 16 targets");
+  if (!x.targets()->size() || x.targets()->size() > 16) return wrong("variant", v, "wrong number of targets");
   for (uint32_t t : *x.targets())
     if (t >= count(b_.targets())) return wrong("variant", v, "unknown target");
   for (uint32_t i = 0; i < count(x.bounds()); i++) {
     const fb::Bound& bound = *x.bounds()->Get(i);
-    if (bound.var() >= count(b_.vars())) return wrong("variant", v, "bounds a variable that does not exist");
+    if (bound.var() >= count(b_.vars())) return wrong("variant", v, "bad bounds");
     const fb::Var& var = *b_.vars()->Get(bound.var());
-    if (bound.min() > bound.max() || bound.min() < var.min() || bound.max() > var.max()) return wrong("variant", v, "bounds beyond the variable's own");
+    if (bound.min() > bound.max() || bound.min() < var.min() || bound.max() > var.max()) return wrong("variant", v, "bad bounds");
   }
   for (uint32_t i = 0; i < count(x.buffers()); i++)
     if (!buffer(v, i, x)) return false;
-  if (x.prepare() && !(b_.features() & kDerivedForms)) return wrong("variant", v, "has a prepare block, but the bundle's features do not say so");
+  if (x.prepare() && !(b_.features() & kDerivedForms)) return wrong("variant", v, "is not among the features");
   preparing_ = true;
   if (!block(x.prepare(), 0)) return false;
   preparing_ = false;
