@@ -1,9 +1,9 @@
 // BundleDesc -> file. Segments are written first, since the flatbuffer before them holds their digests; its length does not depend on them,
 // so it is built once with zeros to learn the length and once with the truth.
+#include <zstd.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <zstd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -71,9 +71,11 @@ void stream(const SegmentPlan& s, Sink sink) {
 
 class ZstdStream {
  public:
-  ZstdStream() : c_(ZSTD_createCCtx()) {
+  // bytes: all that will be put; without it small segments would pay for tables of 50 MB.
+  explicit ZstdStream(u64 bytes) : c_(ZSTD_createCCtx()) {
     TG_CHECK(c_, "zstd context");
     ZSTD_CCtx_setParameter(c_, ZSTD_c_compressionLevel, 12);
+    ZSTD_CCtx_setPledgedSrcSize(c_, bytes);
   }
   ~ZstdStream() { ZSTD_freeCCtx(c_); }
   ZstdStream(const ZstdStream&) = delete;
@@ -182,7 +184,8 @@ void Writer::plan() {
       if (b.image) features_ |= tgf::kImages;
   }
   for (const Program& p : d_.programs)
-    if (p.kind == ProgramKind::OpenCLSource || p.kind == ProgramKind::MetalSource || p.kind == ProgramKind::Wgsl) features_ |= tgf::kSourcePrograms;
+    if (p.kind == ProgramKind::OpenCLSource || p.kind == ProgramKind::MetalSource || p.kind == ProgramKind::Wgsl)
+      features_ |= tgf::kSourcePrograms;
 }
 
 void Writer::write_segment(SegmentPlan& s, OutputFile& file) {
@@ -196,7 +199,7 @@ void Writer::write_segment(SegmentPlan& s, OutputFile& file) {
     XXH64_update(&state, bytes.data(), bytes.size());
   };
   if (s.zstd) {
-    ZstdStream z;
+    ZstdStream z(s.size);
     stream(s, [&](std::span<const u8> bytes) { z.put(bytes, false, out); });
     z.put({}, true, out);
   } else {
@@ -247,7 +250,8 @@ Offset<fb::Buffer> Writer::buffer(const Buffer& b, const std::vector<u32>& place
   std::sort(on.begin(), on.end());
   Expr bytes = b.bytes;
   if (b.kind == BufferKind::Weight) {
-    TG_CHECK(b.index < d_.constants.size() && b.form < d_.constants[b.index].forms.size(), "weight buffer of constant ", b.index, " form ", b.form);
+    TG_CHECK(b.index < d_.constants.size() && b.form < d_.constants[b.index].forms.size(), "weight buffer of constant ", b.index, " form ",
+             b.form);
     bytes = i64(d_.constants[b.index].forms[b.form].bytes.size);
   }
   Offset<flatbuffers::Vector<u32>> on_offset = on.empty() ? 0 : f_.CreateVector(on);
@@ -256,7 +260,8 @@ Offset<fb::Buffer> Writer::buffer(const Buffer& b, const std::vector<u32>& place
     auto w = expr(b.image->width), h = expr(b.image->height);
     image = fb::CreateImage(f_, w, h, fb::Dtype(b.image->dtype));
   }
-  return fb::CreateBuffer(f_, fb::BufferKind(b.kind), fb::Dtype(b.dtype), expr(bytes), on_offset, b.device, b.index, b.form, b.align, image);
+  return fb::CreateBuffer(f_, fb::BufferKind(b.kind), fb::Dtype(b.dtype), expr(bytes), on_offset, b.device, b.index, b.form, b.align,
+                          image);
 }
 
 Offset<void> Writer::step(const Step& s, const std::vector<u32>& place) {
@@ -268,8 +273,8 @@ Offset<void> Writer::step(const Step& s, const std::vector<u32>& place) {
   const Launch& l = std::get<Launch>(s);
   TG_CHECK(l.program < d_.programs.size(), "launch of program ", l.program);
   const Program& p = d_.programs[l.program];
-  TG_CHECK(l.args.size() == p.params.size() && l.ints.size() == p.ints, p.label, " is launched with ", l.args.size(), " buffers and ", l.ints.size(),
-           " integers, takes ", p.params.size(), " and ", p.ints);
+  TG_CHECK(l.args.size() == p.params.size() && l.ints.size() == p.ints, p.label, " is launched with ", l.args.size(), " buffers and ",
+           l.ints.size(), " integers, takes ", p.params.size(), " and ", p.ints);
   TG_CHECK(!l.grid.empty() && l.grid.size() <= 3 && l.block.size() <= 3, p.label, ": launch size");
   std::vector<u32> args;
   for (u32 a : l.args) {
@@ -307,7 +312,8 @@ Offset<fb::Block> Writer::block(const Block& b, const std::vector<u32>& place) {
       types.push_back(fb::Command::SetVar);
       commands.push_back(fb::CreateSetVar(f_, set->var, expr(set->value)).Union());
     } else if (auto* branch = std::get_if<If>(&c)) {
-      Offset<fb::Block> then = branch->then ? block(*branch->then, place) : 0, otherwise = branch->otherwise ? block(*branch->otherwise, place) : 0;
+      Offset<fb::Block> then = branch->then ? block(*branch->then, place) : 0,
+                        otherwise = branch->otherwise ? block(*branch->otherwise, place) : 0;
       types.push_back(fb::Command::If);
       commands.push_back(fb::CreateIf(f_, expr(branch->cond), then, otherwise).Union());
     } else {
@@ -391,8 +397,9 @@ std::vector<u8> Writer::meta() {
     Offsets<fb::Form> forms;
     for (const Form& f : c.forms) {
       auto layout = text(f.layout);
-      forms.push_back(f.derived ? fb::CreateForm(f_, fb::Dtype(f.dtype), layout, -1, 0, f.bytes.size)
-                                : fb::CreateForm(f_, fb::Dtype(f.dtype), layout, weights_, segments_[weights_].offsets[part++], f.bytes.size));
+      forms.push_back(f.derived
+                          ? fb::CreateForm(f_, fb::Dtype(f.dtype), layout, -1, 0, f.bytes.size)
+                          : fb::CreateForm(f_, fb::Dtype(f.dtype), layout, weights_, segments_[weights_].offsets[part++], f.bytes.size));
     }
     auto name = text(c.name);
     auto dims = f_.CreateVector(c.dims);
@@ -413,15 +420,17 @@ std::vector<u8> Writer::meta() {
     auto entry = f_.CreateString(p.entry);
     auto params = f_.CreateVector(reinterpret_cast<const fb::Access*>(access.data()), access.size());
     auto label = text(p.label);
-    programs.push_back(fb::CreateProgram(f_, entry, p.target, fb::ProgramKind(p.kind), u32(programs_), segments_[programs_].offsets[p.object],
-                                         d_.objects[p.object].size, params, p.ints, p.local_bytes, label));
+    programs.push_back(fb::CreateProgram(f_, entry, p.target, fb::ProgramKind(p.kind), u32(programs_),
+                                         segments_[programs_].offsets[p.object], d_.objects[p.object].size, params, p.ints, p.local_bytes,
+                                         label));
   }
   Offsets<fb::Variant> variants;
   for (const Variant& v : d_.variants) variants.push_back(variant(v));
   Offset<fb::Portable> portable;
   if (d_.portable) {
     Offsets<fb::TargetKernels> kernels;
-    for (size_t i = 0; i < kernels_.size(); i++) kernels.push_back(fb::CreateTargetKernels(f_, d_.portable->kernels[i].target, u32(kernels_[i])));
+    for (size_t i = 0; i < kernels_.size(); i++)
+      kernels.push_back(fb::CreateTargetKernels(f_, d_.portable->kernels[i].target, u32(kernels_[i])));
     portable = fb::CreatePortable(f_, u32(graph_), f_.CreateVector(kernels));
   }
   Offsets<fb::KeyValue> settings;
@@ -453,8 +462,8 @@ std::vector<u8> Writer::meta() {
   auto v_programs = f_.CreateVector(programs);
   auto v_variants = f_.CreateVector(variants);
   auto v_tests = f_.CreateVector(tests);
-  f_.Finish(fb::CreateBundle(f_, 1, features_, v_in, v_out, v_states, v_vars, v_segments, v_constants, v_targets, v_programs, v_variants, portable,
-                             provenance, v_tests),
+  f_.Finish(fb::CreateBundle(f_, 1, features_, v_in, v_out, v_states, v_vars, v_segments, v_constants, v_targets, v_programs, v_variants,
+                             portable, provenance, v_tests),
             fb::BundleIdentifier());
   return {f_.GetBufferPointer(), f_.GetBufferPointer() + f_.GetSize()};
 }
@@ -490,7 +499,9 @@ WriteStats Writer::write(const std::string& path) {
 
 }  // namespace
 
-WriteStats write_bundle(const BundleDesc& desc, const std::string& path, const WriteOptions& options) { return Writer(desc, options).write(path); }
+WriteStats write_bundle(const BundleDesc& desc, const std::string& path, const WriteOptions& options) {
+  return Writer(desc, options).write(path);
+}
 
 Arena plan_arena(const Variant& v, const std::vector<Var>& vars, u32 device) {
   std::vector<i64> upper = upper_bounds(vars, v.bounds);
@@ -504,8 +515,10 @@ Arena plan_arena(const Variant& v, const std::vector<Var>& vars, u32 device) {
     if (b.device != device || b.kind == BufferKind::Weight || b.kind == BufferKind::State) continue;
     i64 offset = 0, bytes = b.bytes.value;
     for (u32 on : b.lies_on) offset = std::max(offset, ends[on]);
-    if (b.bytes.most) bytes = *b.bytes.most;
-    else if (!b.bytes.is_constant()) TG_CHECK(tgf::expr_eval(b.bytes.code.data(), b.bytes.code.size(), upper.data(), &bytes), "size of buffer ", i);
+    if (b.bytes.most)
+      bytes = *b.bytes.most;
+    else if (!b.bytes.is_constant())
+      TG_CHECK(tgf::expr_eval(b.bytes.code.data(), b.bytes.code.size(), upper.data(), &bytes), "size of buffer ", i);
     offset = i64(round_up(u64(offset), std::max<u64>(tgf::kBufferAlign, b.align)));
     arena.offsets[i] = offset;
     ends[i] = offset + bytes;

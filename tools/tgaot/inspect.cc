@@ -1,6 +1,7 @@
 // tgaot inspect: what is in a bundle, part by part, as text or JSON. No device is opened.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -227,39 +228,65 @@ Tree settings(const tb::BundleDesc& d) {
   return m;
 }
 
-// The tensor graph as ir/text.h prints it.
-Tree graph(const tb::Loaded& l, const std::string& file) {
-  Graph g = driver::read_graph(l, file);
-  Arena::Scope scope(*g.arena);
-  Tree lines = Tree::list();
-  std::string text = print(g.sink);
+Tree lines(std::string_view text) {
+  Tree list = Tree::list();
   for (size_t at = 0, end; at < text.size(); at = end + 1) {
-    end = text.find('\n', at);
-    lines.add(text.substr(at, end - at));
+    end = std::min(text.find('\n', at), text.size());
+    list.add(text.substr(at, end - at));
   }
-  return Tree::map().add("graph", std::move(lines));
+  return list;
 }
 
+// The tensor graph as ir/text.h prints it.
+std::string graph_text(const tb::Loaded& l, const std::string& file) {
+  Graph g = driver::read_graph(l, file);
+  Arena::Scope scope(*g.arena);
+  return print(g.sink);
+}
+
+struct TargetKernels {
+  std::string target;
+  std::vector<driver::ShapedKernel> kernels;
+};
 // The kernels as they were shaped, a target after the other.
-Tree kernels(const tb::BundleDesc& d, const std::string& file) {
+std::vector<TargetKernels> shaped_kernels(const tb::BundleDesc& d, const std::string& file) {
   if (!d.portable) fail(file, ": was compiled with --strip: the kernels' shapes are not in it");
-  Tree all = Tree::map();
+  std::vector<TargetKernels> all;
   for (const tb::TargetKernels& t : d.portable->kernels) {
-    Tree list = Tree::list();
-    for (const driver::ShapedKernel& k : driver::read_kernels(t.bytes)) {
-      Tree slots = Tree::list();
-      for (size_t s = 0; s < k.dims.size(); s++) slots.add(str(k.dims[s], k.layouts[s].empty() ? "" : str(" as ", k.layouts[s])));
-      Tree ast = Tree::list();
-      for (size_t at = 0, end; at < k.ast.size(); at = end + 1) {
-        end = k.ast.find('\n', at);
-        ast.add(k.ast.substr(at, end - at));
-      }
-      list.add(Tree::map().add("name", k.name).add("entry", k.entry).add("launches", k.launches).add("tasks", k.tasks).add("opts", k.opts).add("slots", std::move(slots)).add("ast", std::move(ast)));
-    }
+    if (t.target >= d.targets.size()) fail(file, ": is damaged: kernels of target ", t.target, " of ", d.targets.size());
     const tb::Target& target = d.targets[t.target];
-    all.add(str("kernels of ", target.device, ":", target.renderer, ":", target.arch), std::move(list));
+    all.push_back({str(target.device, ":", target.renderer, ":", target.arch), driver::read_kernels(t.bytes)});
   }
   return all;
+}
+
+std::string slot_text(const driver::ShapedKernel& k, size_t s) { return str(k.dims[s].empty() ? "scalar" : k.dims[s], k.layouts[s].empty() ? "" : str(" as ", k.layouts[s])); }
+
+Tree kernels(const std::vector<TargetKernels>& all) {
+  Tree t = Tree::map();
+  for (const TargetKernels& of : all) {
+    Tree list = Tree::list();
+    for (const driver::ShapedKernel& k : of.kernels) {
+      Tree slots = Tree::list();
+      for (size_t s = 0; s < k.dims.size(); s++) slots.add(slot_text(k, s));
+      list.add(Tree::map().add("name", k.name).add("entry", k.entry).add("launches", k.launches).add("tasks", k.tasks).add("opts", k.opts).add("slots", std::move(slots)).add("ast", lines(k.ast)));
+    }
+    t.add(str("kernels of ", of.target), std::move(list));
+  }
+  return t;
+}
+
+std::string kernels_text(const std::vector<TargetKernels>& all) {
+  std::string s;
+  for (const TargetKernels& of : all) {
+    s += str("kernels of ", of.target, "\n");
+    for (const driver::ShapedKernel& k : of.kernels) {
+      s += str("\n", k.name, "  ", k.entry, "  launches ", k.launches, "  tasks ", k.tasks, "\n  Opts: ", k.opts.empty() ? "none" : k.opts, "\n");
+      for (size_t i = 0; i < k.dims.size(); i++) s += str("  slot ", i, ": ", slot_text(k, i), "\n");
+      s += k.ast;
+    }
+  }
+  return s;
 }
 
 std::span<const u8> bytes_of(const tb::Bytes& b) { return b.owned.empty() ? b.borrowed : std::span<const u8>(b.owned); }
@@ -283,13 +310,15 @@ void inspect(const Args& a) {
   struct stat st {};
   stat(a.file.c_str(), &st);
   if (!a.objects.empty()) return write_objects(l.desc, a.objects);
+  if (!a.json && a.part == "graph") return void(std::fputs(graph_text(l, a.file).c_str(), stdout));
+  if (!a.json && a.part == "kernels") return void(std::fputs(kernels_text(shaped_kernels(l.desc, a.file)).c_str(), stdout));
   Tree t = a.part == "weights"    ? weights(l.desc)
            : a.part == "programs" ? programs(l.desc)
            : a.part == "memory"   ? memory(l.desc)
            : a.part == "commands" ? all_commands(l.desc)
            : a.part == "settings" ? settings(l.desc)
-           : a.part == "graph"    ? graph(l, a.file)
-           : a.part == "kernels"  ? kernels(l.desc, a.file)
+           : a.part == "graph"    ? Tree::map().add("graph", lines(graph_text(l, a.file)))
+           : a.part == "kernels"  ? kernels(shaped_kernels(l.desc, a.file))
                                   : summary(l, u64(st.st_size));
   std::fputs((a.json ? t.json() : t.text()).c_str(), stdout);
 }
