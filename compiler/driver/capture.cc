@@ -26,7 +26,13 @@ bundle::Signature signature(const Value& v) {
 class Capture {
  public:
   Capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled)
-      : g_(g), s_(s), plan_(plan), compiled_(compiled), constant_of_(g.constants.size(), kNone), buffer_of_(s.buffers.size(), kNone), program_of_(plan.jobs.size(), kNone) {}
+      : g_(g),
+        s_(s),
+        plan_(plan),
+        compiled_(compiled),
+        constant_of_(g.constants.size(), kNone),
+        buffer_of_(s.buffers.size(), kNone),
+        program_of_(plan.jobs.size(), kNone) {}
 
   bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of) {
     for (const Value& v : g_.inputs) d_.inputs.push_back(signature(v));
@@ -56,7 +62,9 @@ class Capture {
     for (u32 i : by_offset) {
       const Buffer& b = s_.buffers[i];
       bundle::Buffer out;
-      out.kind = b.kind == Buffer::Input ? bundle::BufferKind::Input : b.kind == Buffer::Output ? bundle::BufferKind::Output : bundle::BufferKind::Scratch;
+      out.kind = b.kind == Buffer::Input    ? bundle::BufferKind::Input
+                 : b.kind == Buffer::Output ? bundle::BufferKind::Output
+                                            : bundle::BufferKind::Scratch;
       out.dtype = stored(b.dtype), out.bytes = b.bytes, out.index = b.index;
       out.align = u32(std::max(1, bits(b.dtype) / 8));
       for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of_[below]);
@@ -141,16 +149,16 @@ class Capture {
   std::span<const CompiledKernel> compiled_;
   bundle::BundleDesc d_;
   bundle::Variant v_;
-  std::vector<u32> constant_of_;                            // by constant of the graph
-  std::vector<u32> buffer_of_;                              // by buffer of the schedule
-  std::vector<u32> program_of_;                             // by job
+  std::vector<u32> constant_of_;                              // by constant of the graph
+  std::vector<u32> buffer_of_;                                // by buffer of the schedule
+  std::vector<u32> program_of_;                               // by job
   std::map<std::pair<u32, std::string>, u32> weight_buffer_;  // (constant of the graph, layout) -> buffer of the variant
 };
 
 }  // namespace
 
-bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled, const Target& target,
-                           std::vector<u32>* constant_of) {
+bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
+                           const Target& target, std::vector<u32>* constant_of) {
   return Capture(g, s, plan, compiled).run(target, constant_of);
 }
 

@@ -12,7 +12,7 @@ namespace tg::driver {
 
 // A bundle with signature, weights, programs and one variant for `target`, without portable part and provenance. constant_of receives the
 // bundle's constant for each of the graph's. Weights and machine code are borrowed from graph and compiled.
-bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled, const Target& target,
-                           std::vector<u32>* constant_of);
+bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
+                           const Target& target, std::vector<u32>* constant_of);
 
 }  // namespace tg::driver

@@ -49,7 +49,8 @@ void add_settings(bundle::Provenance& p, const Target& target) {
   p.settings.clear();
   for (int i = 0; i < settings::kCount; i++) {
     settings::Id id = settings::Id(i);
-    if (settings::row(id).changes_code && settings::value_text(id) != settings::default_text(id)) p.settings.push_back({settings::row(id).name, settings::value_text(id)});
+    if (settings::row(id).changes_code && settings::value_text(id) != settings::default_text(id))
+      p.settings.push_back({settings::row(id).name, settings::value_text(id)});
   }
 }
 
@@ -76,8 +77,10 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   bundle::BundleDesc bundle = capture(graph, sched, plan, compiled, target, &constant_of);
   add_settings(provenance, target);
   bundle.provenance = std::move(provenance);
-  if (o.strip) report.note("stripped: the graph is left out, so the bundle cannot be retuned for another target");
-  else bundle.portable = bundle::Portable{write_graph(graph, constant_of), {{0, write_kernels(plan, compiled)}}};
+  if (o.strip)
+    report.note("stripped: the graph is left out, so the bundle cannot be retuned for another target");
+  else
+    bundle.portable = bundle::Portable{write_graph(graph, constant_of), {{0, write_kernels(plan, compiled)}}};
   report.sizes(bundle::write_bundle(bundle, o.path, {o.compress}));
   report.done("packing");
 }

@@ -1,5 +1,5 @@
-// model.onnx to model.tgb, the whole way, and from a bundle's graph to a bundle again. The pipeline is compile.cc; what it reads beside these
-// options are the settings (DEV, DEBUG, ...).
+// model.onnx to model.tgb, the whole way, and from a bundle's graph to a bundle again. The pipeline is compile.cc; what it reads beside
+// these options are the settings (DEV, DEBUG, ...).
 #pragma once
 #include <functional>
 #include <string>

@@ -24,7 +24,8 @@ Target baseline() {
   TG_CHECK(t, t.why());
   // What schedules read must not tell the machines apart.
   Target same;
-  same.device = t->device, same.renderer = t->renderer, same.arch = t->arch, same.triple = t->triple, same.cpu = t->cpu, same.features = t->features;
+  same.device = t->device, same.renderer = t->renderer, same.arch = t->arch, same.triple = t->triple, same.cpu = t->cpu,
+  same.features = t->features;
   same.needs = t->needs;
   return same;
 }
@@ -35,7 +36,8 @@ class TempFile {
   TempFile() {
     const char* tmp = getenv("TMPDIR");
     folder_ = str(tmp && *tmp ? tmp : "/tmp", "/tgaot-fold-XXXXXX");
-    if (!mkdtemp(folder_.data())) fail("no temporary folder ", folder_, " can be made: ", strerror(errno), "; set TMPDIR to one that can be written");
+    if (!mkdtemp(folder_.data()))
+      fail("no temporary folder ", folder_, " can be made: ", strerror(errno), "; set TMPDIR to one that can be written");
   }
   ~TempFile() {
     unlink(path().c_str());
@@ -76,13 +78,15 @@ std::vector<std::shared_ptr<std::vector<u8>>> execute(const Graph& g, std::span<
   std::vector<std::shared_ptr<std::vector<u8>>> results(out.size());
   for (size_t i = 0; i < in.size(); i++) {
     in[i] = {};
-    in[i].size = sizeof in[i], in[i].dtype = tgb_dtype(int(g.inputs[i].dtype.kind)), in[i].data = const_cast<u8*>(inputs[i].data()), in[i].bytes = inputs[i].size();
+    in[i].size = sizeof in[i], in[i].dtype = tgb_dtype(int(g.inputs[i].dtype.kind)), in[i].data = const_cast<u8*>(inputs[i].data()),
+    in[i].bytes = inputs[i].size();
   }
   for (size_t i = 0; i < out.size(); i++) {
     i64 n = elems(g.outputs[i].dims).as_int();
     results[i] = std::make_shared<std::vector<u8>>(size_t(byte_size(g.outputs[i].dtype.kind, n)));
     out[i] = {};
-    out[i].size = sizeof out[i], out[i].dtype = tgb_dtype(int(g.outputs[i].dtype.kind)), out[i].data = results[i]->data(), out[i].bytes = results[i]->size();
+    out[i].size = sizeof out[i], out[i].dtype = tgb_dtype(int(g.outputs[i].dtype.kind)), out[i].data = results[i]->data(),
+    out[i].bytes = results[i]->size();
   }
   need(tgb_run(model.m, in.data(), u32(in.size()), out.data(), u32(out.size())), model.m);
   return results;

@@ -8,8 +8,8 @@
 
 namespace tg::driver {
 
-// The outputs' bytes, row-major. Every host computes the same: no Opts, no fused multiply-add, one arch a machine. `inputs` are read where they
-// are.
+// The outputs' bytes, row-major. Every host computes the same: no Opts, no fused multiply-add, one arch a machine. `inputs` are read where
+// they are.
 std::vector<std::shared_ptr<std::vector<u8>>> execute(const Graph& g, std::span<const std::span<const u8>> inputs);
 
 }  // namespace tg::driver

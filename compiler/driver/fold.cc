@@ -11,7 +11,7 @@
 namespace tg::driver {
 namespace {
 
-constexpr i64 kKeepBytes = 1 << 20;  // results up to this are kept even if they are larger than their inputs
+constexpr i64 kKeepBytes = 1 << 20;         // results up to this are kept even if they are larger than their inputs
 constexpr i64 kInterpretedElems = 1 << 17;  // of all values on the way to a result; compiling a kernel takes longer
 
 i64 bytes_of(UOp u) { return byte_size(u.dtype().kind, elems(shape(u)).as_int()); }
@@ -44,7 +44,9 @@ std::span<const UOp> values_of(UOp u) {
 // A number a place, of an element or of a few: nothing that memory could save.
 bool is_cheap_without_constants(UOp u) {
   for (UOp n : toposort(u))
-    if (n.is(Op::Constant) || n.is(Op::Reduce) || n.is(Op::Fold) || n.is(Op::Scan) || n.is(Op::Sort) || n.is(Op::Scatter) || kTranscendental.has(n.op())) return false;
+    if (n.is(Op::Constant) || n.is(Op::Reduce) || n.is(Op::Fold) || n.is(Op::Scan) || n.is(Op::Sort) || n.is(Op::Scatter) ||
+        kTranscendental.has(n.op()))
+      return false;
   return true;
 }
 
@@ -53,7 +55,9 @@ bool is_for_interpreter(UOp u) {
   i64 work = 0;
   for (UOp n : toposort(u)) {
     if (n.is(Op::Const) || n.is(Op::Stack)) continue;
-    if (!(n.is(Op::Constant) || is_movement(n.op()) || (is_elementwise(n.op()) && !kTranscendental.has(n.op()) && !n.is(Op::Rem))) || !has_const_shape(n)) return false;
+    if (!(n.is(Op::Constant) || is_movement(n.op()) || (is_elementwise(n.op()) && !kTranscendental.has(n.op()) && !n.is(Op::Rem))) ||
+        !has_const_shape(n))
+      return false;
     work += elems(shape(n)).as_int();
   }
   return work <= kInterpretedElems;
@@ -100,7 +104,8 @@ class Folder {
     for (const Root& r : roots_)
       if (made.try_emplace(r.narrowed.id()).second) (is_for_interpreter(r.narrowed) ? small : large).push_back(r.narrowed);
     std::vector<Values> values = eval(small, {{}, &g_.constants, {}});
-    for (size_t i = 0; i < small.size(); i++) made[small[i].id()] = constant(small[i], std::make_shared<std::vector<u8>>(encode(values[i])));
+    for (size_t i = 0; i < small.size(); i++)
+      made[small[i].id()] = constant(small[i], std::make_shared<std::vector<u8>>(encode(values[i])));
     if (!large.empty()) compile(large, made);
     std::vector<std::pair<UOp, UOp>> results;
     for (const Root& r : roots_) results.push_back({r.value, widen(made[r.narrowed.id()], shape(r.value))});
@@ -134,7 +139,12 @@ class Folder {
     }
     std::vector<UOp> from = constants_below(u);
     std::string name = "folded";
-    if (!from.empty()) name = g_.constants[size_t(std::max_element(from.begin(), from.end(), [](UOp a, UOp b) { return bytes_of(a) < bytes_of(b); })->arg_int())].name + "'";
+    if (!from.empty())
+      name =
+          g_.constants[size_t(
+                           std::max_element(from.begin(), from.end(), [](UOp a, UOp b) { return bytes_of(a) < bytes_of(b); })->arg_int())]
+              .name +
+          "'";
     g_.constants.push_back({name, u.dtype(), const_shape(u), *bytes, bytes});
     return tensor::constant(i64(g_.constants.size()) - 1, u.dtype(), shape(u));
   }
@@ -170,7 +180,9 @@ Memo<u8> constant_nodes(std::span<const UOp> nodes) {
 }
 
 bool is_worth_folding(UOp u, const Graph& g) {
-  if (is_movement(u.op()) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) || u.is(Op::Stack)) return false;
+  if (is_movement(u.op()) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) ||
+      u.is(Op::Stack))
+    return false;
   if (!is_stored(u.dtype().kind) || !has_const_shape(u) || elems(shape(u)).as_int() == 0) return false;
   UOp n = narrow(u);
   if (is_movement(n.op())) return false;

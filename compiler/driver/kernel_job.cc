@@ -32,7 +32,8 @@ KernelJob KernelJob::parse(std::span<const u8> b) {
   KernelJob j;
   j.ast = r.text(), j.renderer = r.text(), j.arch = r.text(), j.entry = r.text(), j.exact = r.num() != 0, j.ordered = r.nums();
   j.slots.resize(r.count());
-  for (Slot& s : j.slots) s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.before = r.nums(), s.after = r.nums(), s.fill = u64(r.num());
+  for (Slot& s : j.slots)
+    s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.before = r.nums(), s.after = r.nums(), s.fill = u64(r.num());
   return j;
 }
 
@@ -60,8 +61,8 @@ CompiledKernel CompiledKernel::parse(std::span<const u8> b) {
 
 namespace {
 
-// What DEBUG asks for: 3 Opts, 4 source, 5 UOps, 6 linear UOps, 7 assembly; each level has those below. Gathered for the caller, who prints the
-// kernels in order; without workers printed at once, so that it is there when something below crashes.
+// What DEBUG asks for: 3 Opts, 4 source, 5 UOps, 6 linear UOps, 7 assembly; each level has those below. Gathered for the caller, who prints
+// the kernels in order; without workers printed at once, so that it is there when something below crashes.
 class DebugText {
  public:
   explicit DebugText(const KernelJob& job) : level_(settings::DEBUG()), now_(settings::PARALLEL() == 0), entry_(job.entry) {}
@@ -102,7 +103,8 @@ Result<CompiledKernel> compile_kernel(const KernelJob& job) {
   double lower_ms = ms_since(t0);
   t0 = std::chrono::steady_clock::now();
   std::string source, assembly;
-  Result<std::vector<u8>> object = compile_program(low.linear, job.entry, *target, debug.wants(4) ? &source : nullptr, debug.wants(7) ? &assembly : nullptr);
+  Result<std::vector<u8>> object =
+      compile_program(low.linear, job.entry, *target, debug.wants(4) ? &source : nullptr, debug.wants(7) ? &assembly : nullptr);
   debug.add(4, "source", source);
   debug.add(7, "assembly", assembly);
   if (!object) {

@@ -1,4 +1,5 @@
-// One kernel to compile, as it travels to a worker process, and the worker's answer. Both are bytes, so that they are cache keys and values too.
+// One kernel to compile, as it travels to a worker process, and the worker's answer. Both are bytes, so that they are cache keys and values
+// too.
 #pragma once
 #include <memory>
 #include <string>
@@ -27,8 +28,8 @@ struct CompiledKernel {
   std::string opts;
   std::vector<Layout> layouts;  // by canonical slot: those of constants may have changed
   double lower_ms = 0, compile_ms = 0;
-  std::string text;             // what DEBUG asks for
-  bool cached = false;          // not part of the bytes
+  std::string text;     // what DEBUG asks for
+  bool cached = false;  // not part of the bytes
 
   std::vector<u8> bytes() const;
   static CompiledKernel parse(std::span<const u8> bytes);

@@ -43,10 +43,12 @@ void say(const KernelPlan& p, size_t i, const CompiledKernel& k) {
   clear_progress();
   std::fputs(k.text.c_str(), stderr);
   const Work& w = p.work[i];
-  std::fprintf(stderr, "%4zu/%zu %-40s %8.3f MFLOP %8.3f MB  tasks %lld  code %6zu B  ", i + 1, p.jobs.size(), p.names[i].c_str(), f64(w.flops) * 1e-6,
-               f64(w.bytes) * 1e-6, (long long)k.tasks, k.object.size());
-  if (k.cached) std::fprintf(stderr, "cached\n");
-  else std::fprintf(stderr, "codegen %.1f ms, machine code %.1f ms\n", k.lower_ms, k.compile_ms);
+  std::fprintf(stderr, "%4zu/%zu %-40s %8.3f MFLOP %8.3f MB  tasks %lld  code %6zu B  ", i + 1, p.jobs.size(), p.names[i].c_str(),
+               f64(w.flops) * 1e-6, f64(w.bytes) * 1e-6, (long long)k.tasks, k.object.size());
+  if (k.cached)
+    std::fprintf(stderr, "cached\n");
+  else
+    std::fprintf(stderr, "codegen %.1f ms, machine code %.1f ms\n", k.lower_ms, k.compile_ms);
 }
 
 }  // namespace
@@ -70,8 +72,8 @@ KernelPlan plan_kernels(const Schedule& s, const Target& t, bool exact) {
 
 std::vector<CompiledKernel> compile_kernels(const KernelPlan& plan, const Target& t) {
   std::vector<CompiledKernel> out(plan.jobs.size());
-  std::vector<size_t> open;       // jobs that the cache has no answer for
-  std::vector<WorkBytes> work;    // of those
+  std::vector<size_t> open;     // jobs that the cache has no answer for
+  std::vector<WorkBytes> work;  // of those
   std::vector<Digest> keys;
   // Texts are not in the cache: whoever asks for them has the kernels made anew.
   bool read_cache = settings::CCACHE() && settings::DEBUG() < 3;

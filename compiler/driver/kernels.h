@@ -10,13 +10,13 @@
 namespace tg::driver {
 
 struct KernelPlan {
-  struct Use {                // by call of the schedule
+  struct Use {  // by call of the schedule
     u32 job;
-    std::vector<i64> slot_of; // slot of the job's kernel -> slot of the call
+    std::vector<i64> slot_of;  // slot of the job's kernel -> slot of the call
   };
   std::vector<KernelJob> jobs;
-  std::vector<Work> work;            // by job: what one launch does
-  std::vector<std::string> names;    // by job: of the first call that needs it
+  std::vector<Work> work;          // by job: what one launch does
+  std::vector<std::string> names;  // by job: of the first call that needs it
   std::vector<Use> uses;
 };
 

@@ -4,8 +4,8 @@
 
 namespace tg::driver {
 
-// A value of u's rank with dims of 1 along the axes on which u repeats, as far as its ops tell: u == widen(narrow(u), shape(u)). Scalars stay as
-// they are. Shapes must be constant.
+// A value of u's rank with dims of 1 along the axes on which u repeats, as far as its ops tell: u == widen(narrow(u), shape(u)). Scalars
+// stay as they are. Shapes must be constant.
 UOp narrow(UOp u);
 
 // Dims of 1 repeated up to s; nothing if x has that shape or is a scalar.

@@ -27,7 +27,8 @@ Value read_value(Reader& r, UOp dims) {
 // Inputs, outputs and nodes; the constants are left to the caller.
 Graph parse_graph(std::span<const u8> bytes, std::vector<u32>* constant_of, const char* what) {
   Reader r{bytes, what};
-  if (i64 version = r.num(); version != kGraphVersion) fail(what, " is of version ", version, ", this tgaot reads ", kGraphVersion, "; use the version that wrote it");
+  if (i64 version = r.num(); version != kGraphVersion)
+    fail(what, " is of version ", version, ", this tgaot reads ", kGraphVersion, "; use the version that wrote it");
   Graph g;
   g.arena = std::make_shared<Arena>();
   Arena::Scope scope(*g.arena);
@@ -65,7 +66,8 @@ ConstantData read_constant(const bundle::Constant& c, const std::string& where) 
     for (const LayoutPiece& p : l->pieces)
       if (__builtin_mul_overflow(stored, p.factor, &stored)) stored = -1, l.reset();
   int width = bits(d.dtype) / 8;
-  if (!l || width == 0 || i64(bytes.size()) / width != stored) fail(where, " has the layout ", form->layout, ", which does not fit its ", bytes.size(), " bytes");
+  if (!l || width == 0 || i64(bytes.size()) / width != stored)
+    fail(where, " has the layout ", form->layout, ", which does not fit its ", bytes.size(), " bytes");
   auto plain = std::make_shared<std::vector<u8>>(size_t(elems * width));
   undo_layout(*l, c.dims, width, bytes.data(), plain->data());
   d.bytes = *plain, d.owner = plain;
@@ -77,9 +79,12 @@ void check_graph(const Graph& g, const char* what) {
   auto damaged = [&](const std::string& why) { fail(what, " is damaged: ", why); };
   if (std::string why = violation(Spec::Tensor, g.sink); !why.empty()) damaged(why);
   for (UOp u : toposort(g.sink)) {
-    if (u.is(Op::Param) && (u.arg_int() < 0 || u.arg_int() >= i64(g.inputs.size()) || !same_shape(shape(u), g.inputs[size_t(u.arg_int())].dims))) damaged("input");
-    if (u.is(Op::Constant) && (u.arg_int() < 0 || u.arg_int() >= i64(g.constants.size()) || u.dtype() != g.constants[size_t(u.arg_int())].dtype ||
-                               !has_const_shape(u) || const_shape(u) != g.constants[size_t(u.arg_int())].dims))
+    if (u.is(Op::Param) &&
+        (u.arg_int() < 0 || u.arg_int() >= i64(g.inputs.size()) || !same_shape(shape(u), g.inputs[size_t(u.arg_int())].dims)))
+      damaged("input");
+    if (u.is(Op::Constant) &&
+        (u.arg_int() < 0 || u.arg_int() >= i64(g.constants.size()) || u.dtype() != g.constants[size_t(u.arg_int())].dtype ||
+         !has_const_shape(u) || const_shape(u) != g.constants[size_t(u.arg_int())].dims))
       damaged("constant");
   }
   for (size_t i = 0; i < g.outputs.size(); i++)
@@ -106,7 +111,8 @@ std::vector<u8> write_graph(const Graph& g, std::span<const u32> constant_of) {
 }
 
 Graph read_graph(const bundle::Loaded& loaded, const std::string& path) {
-  if (!loaded.desc.portable) fail(path, ": was compiled with --strip: the graph is not in it, so it cannot be retuned. Compile the model anew");
+  if (!loaded.desc.portable)
+    fail(path, ": was compiled with --strip: the graph is not in it, so it cannot be retuned. Compile the model anew");
   std::string what = path + ": the graph";
   std::vector<u32> constant_of;
   Graph g = parse_graph(loaded.desc.portable->graph, &constant_of, what.c_str());
@@ -148,7 +154,8 @@ std::vector<u8> write_kernels(const KernelPlan& plan, std::span<const CompiledKe
 
 std::vector<ShapedKernel> read_kernels(std::span<const u8> bytes) {
   Reader r{bytes, "the list of kernels"};
-  if (i64 version = r.num(); version != kKernelsVersion) fail("the list of kernels is of version ", version, ", this tgaot reads ", kKernelsVersion);
+  if (i64 version = r.num(); version != kKernelsVersion)
+    fail("the list of kernels is of version ", version, ", this tgaot reads ", kKernelsVersion);
   std::vector<ShapedKernel> v(r.count());
   for (ShapedKernel& k : v) {
     k.name = r.text(), k.entry = r.text(), k.opts = r.text(), k.ast = r.text();

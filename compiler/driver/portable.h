@@ -1,5 +1,5 @@
-// The part of a bundle that only the compiler reads: the tensor graph, whose constants are the bundle's, and each target's kernels as they were
-// shaped. `retune` schedules again from the graph; the kernels are for people and for later searches.
+// The part of a bundle that only the compiler reads: the tensor graph, whose constants are the bundle's, and each target's kernels as they
+// were shaped. `retune` schedules again from the graph; the kernels are for people and for later searches.
 #pragma once
 #include <span>
 #include <string>
@@ -14,7 +14,8 @@ namespace tg::driver {
 // constant_of: for each constant of the graph, the bundle's.
 std::vector<u8> write_graph(const Graph& g, std::span<const u32> constant_of);
 
-// The graph of a bundle in an arena of its own, its constants row-major. `loaded` must outlive it. A stripped or damaged bundle is an Error.
+// The graph of a bundle in an arena of its own, its constants row-major. `loaded` must outlive it. A stripped or damaged bundle is an
+// Error.
 Graph read_graph(const bundle::Loaded& loaded, const std::string& path);
 
 // The graph as it reads back from its bytes: what is scheduled, so that compile and retune see one order of nodes.

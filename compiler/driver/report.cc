@@ -43,8 +43,9 @@ void Report::print(const std::string& output) const {
   i64 cached = 0;
   f64 lower = 0, machine = 0;
   for (const Kernel& k : kernels_) cached += k.cached, lower += k.lower_ms, machine += k.compile_ms;
-  std::fprintf(stderr, "%s: %lld kernels (%zu different%s), %.1f MB, memory %.1f MB (at least %.1f)\n", output.c_str(), (long long)launches_, kernels_.size(),
-               cached ? str(", ", cached, " from the cache").c_str() : "", f64(stats_.file_bytes) * 1e-6, f64(arena_bytes_) * 1e-6, f64(lower_bound_bytes_) * 1e-6);
+  std::fprintf(stderr, "%s: %lld kernels (%zu different%s), %.1f MB, memory %.1f MB (at least %.1f)\n", output.c_str(),
+               (long long)launches_, kernels_.size(), cached ? str(", ", cached, " from the cache").c_str() : "",
+               f64(stats_.file_bytes) * 1e-6, f64(arena_bytes_) * 1e-6, f64(lower_bound_bytes_) * 1e-6);
   for (const std::string& n : notes_) std::fprintf(stderr, "%s\n", n.c_str());
   f64 all = total();
   std::string line = str("time ", fixed(all, 0), " ms:");
@@ -54,8 +55,9 @@ void Report::print(const std::string& output) const {
     first = false;
     // Workers share the wall time of this stage: codegen and LLVM split it as they split the workers' time.
     if (s.name == "kernels" && lower + machine > 0)
-      line += str(": codegen ", fixed(s.ms * lower / (lower + machine), 0), " (", fixed(100 * s.ms * lower / (lower + machine) / all, 0), " %) + machine code ",
-                  fixed(s.ms * machine / (lower + machine), 0), " (", fixed(100 * s.ms * machine / (lower + machine) / all, 0), " %)");
+      line += str(": codegen ", fixed(s.ms * lower / (lower + machine), 0), " (", fixed(100 * s.ms * lower / (lower + machine) / all, 0),
+                  " %) + machine code ", fixed(s.ms * machine / (lower + machine), 0), " (",
+                  fixed(100 * s.ms * machine / (lower + machine) / all, 0), " %)");
   }
   std::fprintf(stderr, "%s\n", line.c_str());
 }
@@ -63,7 +65,10 @@ void Report::print(const std::string& output) const {
 std::string Report::json(const std::string& model, const std::string& output, const Target& target) const {
   Tree t = Tree::map();
   t.add("model", model).add("output", output).add("target", str(target.device, ":", target.renderer, ":", target.arch));
-  t.add("file_bytes", stats_.file_bytes).add("weight_bytes", stats_.weight_bytes).add("program_bytes", stats_.program_bytes).add("portable_bytes", stats_.portable_bytes);
+  t.add("file_bytes", stats_.file_bytes)
+      .add("weight_bytes", stats_.weight_bytes)
+      .add("program_bytes", stats_.program_bytes)
+      .add("portable_bytes", stats_.portable_bytes);
   t.add("arena_bytes", arena_bytes_).add("arena_bytes_at_least", lower_bound_bytes_).add("launches", launches_);
   Tree stages = Tree::map();
   for (const Stage& s : stages_) stages.add(s.name, s.ms);

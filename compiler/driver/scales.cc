@@ -1,6 +1,6 @@
-// y = (sum(x*w) + p)*a + b, with p, a and b constant along all but a few axes, becomes sum(x*w') + b' with w' = w*a and b' = p*a + b: a BatchNorm
-// or a scale after a convolution or matmul then costs nothing. The scale may move across the sum by the numeric contract; products and sums
-// of constants are done in f64 and rounded once.
+// y = (sum(x*w) + p)*a + b, with p, a and b constant along all but a few axes, becomes sum(x*w') + b' with w' = w*a and b' = p*a + b: a
+// BatchNorm or a scale after a convolution or matmul then costs nothing. The scale may move across the sum by the numeric contract;
+// products and sums of constants are done in f64 and rounded once.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -33,11 +33,11 @@ bool is_step(UOp u) { return u.is(Op::Reshape) || u.is(Op::Permute); }
 
 // One sum and what follows it.
 struct Chain {
-  UOp top;               // the value that is replaced
-  UOp sum, x, w;         // sum = REDUCE ADD(x * w), w constant
+  UOp top;                 // the value that is replaced
+  UOp sum, x, w;           // sum = REDUCE ADD(x * w), w constant
   std::vector<UOp> steps;  // movement ops from sum to top
-  UOp scale;             // f64, at the shape of sum, narrow or a scalar
-  UOp offset;            // f64, at the shape of top; null: none
+  UOp scale;               // f64, at the shape of sum, narrow or a scalar
+  UOp offset;              // f64, at the shape of top; null: none
   UOp scaled_w;
 };
 
@@ -71,7 +71,9 @@ class Mover {
   bool is_constant(UOp u) { return constant_[u] != 0; }
 
   std::optional<Chain> chain_from(UOp sum) {
-    if (!sum.is(Op::Reduce) || sum.arg<ReduceArg>().kind != ReduceKind::Add || !sum.src(0).is(Op::Mul) || is_constant(sum) || !has_const_shape(sum.src(0))) return {};
+    if (!sum.is(Op::Reduce) || sum.arg<ReduceArg>().kind != ReduceKind::Add || !sum.src(0).is(Op::Mul) || is_constant(sum) ||
+        !has_const_shape(sum.src(0)))
+      return {};
     if (sum.dtype().kind != Kind::F32 && sum.dtype().kind != Kind::F64) return {};
     Chain c;
     c.sum = sum, c.x = sum.src(0).src(0), c.w = sum.src(0).src(1);
@@ -146,8 +148,8 @@ class Mover {
     return bool(c.scaled_w);
   }
 
-  // w * a, the product as near to w's constants as its movement ops allow; null if it would not be folded, or a varies where w does not. a: w's
-  // shape or a scalar.
+  // w * a, the product as near to w's constants as its movement ops allow; null if it would not be folded, or a varies where w does not. a:
+  // w's shape or a scalar.
   UOp scaled(UOp w, UOp a) {
     if (rank(w) == 0) return {};
     if (!is_movement(w.op())) {

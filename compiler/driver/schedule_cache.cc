@@ -34,7 +34,8 @@ struct CallFields {
 };
 static_assert(sizeof(Buffer) == sizeof(BufferFields), "Buffer has a new field: write and read it here");
 static_assert(sizeof(Call) == sizeof(CallFields), "Call has a new field: write and read it here");
-static_assert(sizeof(Schedule) == sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + 2 * sizeof(i64),
+static_assert(sizeof(Schedule) ==
+                  sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + 2 * sizeof(i64),
               "Schedule has a new field: write and read it here");
 
 std::vector<i64> wide(const std::vector<u32>& v) { return {v.begin(), v.end()}; }
@@ -60,7 +61,8 @@ std::vector<u8> write_schedule(const Schedule& s) {
   w.num(s.arena_bytes), w.num(s.lower_bound_bytes);
   w.num(i64(s.buffers.size()));
   for (const Buffer& b : s.buffers) {
-    w.num(b.kind), w.num(b.index), w.num(i64(b.dtype.kind)), w.nums(b.dims), w.layout(b.layout), w.nums(b.before), w.nums(b.after), w.num(i64(b.fill)), w.num(b.bytes);
+    w.num(b.kind), w.num(b.index), w.num(i64(b.dtype.kind)), w.nums(b.dims), w.layout(b.layout), w.nums(b.before), w.nums(b.after),
+        w.num(i64(b.fill)), w.num(b.bytes);
     w.nums(wide(b.lies_on)), w.num(b.offset);
   }
   std::vector<UOp> asts;
@@ -80,11 +82,13 @@ Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) 
   s.arena_bytes = r.num(), s.lower_bound_bytes = r.num();
   s.buffers.resize(r.count());
   for (Buffer& b : s.buffers) {
-    b.kind = Buffer::Kind(r.num()), b.index = u32(r.num()), b.dtype = Kind(r.num()), b.dims = r.nums(), b.layout = r.layout(), b.before = r.nums(), b.after = r.nums();
+    b.kind = Buffer::Kind(r.num()), b.index = u32(r.num()), b.dtype = Kind(r.num()), b.dims = r.nums(), b.layout = r.layout(),
+    b.before = r.nums(), b.after = r.nums();
     b.fill = u64(r.num()), b.bytes = r.num(), b.lies_on = thin(r.nums()), b.offset = r.num();
   }
   s.calls.resize(r.count());
-  for (Call& c : s.calls) c.buffers = thin(r.nums()), c.outputs = u32(r.num()), c.name = r.text(), c.border = r.num() != 0, c.ordered = r.nums();
+  for (Call& c : s.calls)
+    c.buffers = thin(r.nums()), c.outputs = u32(r.num()), c.name = r.text(), c.border = r.num() != 0, c.ordered = r.nums();
   std::vector<UOp> asts = read_binary(r.blob());
   if (asts.size() != s.calls.size()) fail(r.what, " is damaged");
   for (size_t i = 0; i < asts.size(); i++) s.calls[i].ast = asts[i];

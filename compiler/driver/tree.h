@@ -16,8 +16,7 @@ class Tree {
   Tree(const char* text) : Tree(std::string_view(text)) {}
   Tree(const std::string& text) : Tree(std::string_view(text)) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Tree(T v) : kind_(Kind::Number), text_(to_text(v)) {}
+  requires std::is_arithmetic_v<T> Tree(T v) : kind_(Kind::Number), text_(to_text(v)) {}
   static Tree list() { return Tree(Kind::List); }
   static Tree map() { return Tree(Kind::Map); }
 

@@ -1,5 +1,5 @@
-// Layout: "TGU1", the names of the ops and of the kinds that occur, the nodes, the roots. Numbers are LEB128, signed ones zigzag; a source is
-// how many nodes it stands before its user. The bits of a float CONST are eight bytes.
+// Layout: "TGU1", the names of the ops and of the kinds that occur, the nodes, the roots. Numbers are LEB128, signed ones zigzag; a source
+// is how many nodes it stands before its user. The bits of a float CONST are eight bytes.
 #include "ir/binary.h"
 
 #include <cstring>
@@ -112,12 +112,14 @@ std::vector<UOp> read_binary(std::span<const u8> bytes) {
   std::vector<Op> ops(in.count());
   for (Op& o : ops) {
     std::string s = in.text();
-    if (!op_from_name(s, &o)) fail("the graph has an op ", s, ", which this version does not know; use the version that wrote it, or a later one");
+    if (!op_from_name(s, &o))
+      fail("the graph has an op ", s, ", which this version does not know; use the version that wrote it, or a later one");
   }
   std::vector<Kind> kinds(in.count());
   for (Kind& k : kinds) {
     std::string s = in.text();
-    if (!kind_from_name(s, &k)) fail("the graph has a dtype ", s, ", which this version does not know; use the version that wrote it, or a later one");
+    if (!kind_from_name(s, &k))
+      fail("the graph has a dtype ", s, ", which this version does not know; use the version that wrote it, or a later one");
   }
   Arena& arena = Arena::current();
   std::vector<UOp> nodes(in.count()), src;

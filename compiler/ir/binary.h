@@ -1,5 +1,5 @@
-// The IR as bytes, both ways, exactly: what a bundle keeps of the tensor graph. Ops and kinds stand by name, so that bytes stay readable when
-// rows are added to ops.def or dtype.h.
+// The IR as bytes, both ways, exactly: what a bundle keeps of the tensor graph. Ops and kinds stand by name, so that bytes stay readable
+// when rows are added to ops.def or dtype.h.
 #pragma once
 #include <span>
 #include <vector>

@@ -1,10 +1,11 @@
 // tgaot compile: a model to a bundle.
+#include "driver/compile.h"
+
 #include <unistd.h>
 
 #include <charconv>
 
 #include "base/error.h"
-#include "driver/compile.h"
 #include "tensor_file.h"
 #include "verbs.h"
 
@@ -37,7 +38,8 @@ tg::driver::InputShape parse_shape(const std::string& text) {
   return s;
 }
 
-// "axes=axes.npy". A name may hold '=' itself: the file is what follows the first '=' that leaves the name of a file that is there, else the last.
+// "axes=axes.npy". A name may hold '=' itself: the file is what follows the first '=' that leaves the name of a file that is there, else
+// the last.
 tg::driver::FixedInput parse_fixed(const std::string& text) {
   size_t at = text.rfind('=');
   for (size_t i = text.find('='); i != text.npos; i = text.find('=', i + 1))
@@ -45,7 +47,8 @@ tg::driver::FixedInput parse_fixed(const std::string& text) {
       at = i;
       break;
     }
-  if (at == text.npos || at == 0 || at + 1 == text.size()) fail("--fix ", text, ": expected INPUT=FILE, a .npy or a .pb with a TensorProto");
+  if (at == text.npos || at == 0 || at + 1 == text.size())
+    fail("--fix ", text, ": expected INPUT=FILE, a .npy or a .pb with a TensorProto");
   std::string file = text.substr(at + 1);
   return {text.substr(0, at), [file](tg::DType declared) {
             tg::TensorFile t = tg::read_tensor_file(file, tgf::Dtype(declared.kind));
@@ -106,9 +109,11 @@ void add_compile(CLI::App& app) {
   verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
   for (const Later& l : kLater)
     verb->add_option_function<std::string>(
-        l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
+        l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); },
+        tg::str(l.meaning, " (not built yet)"));
   for (const Later& l : kLaterFlags)
-    verb->add_flag_callback(l.option, [l] { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
+    verb->add_flag_callback(
+        l.option, [l] { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
   verb->callback([a] {
     for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
     for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));

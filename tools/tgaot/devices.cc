@@ -1,4 +1,5 @@
-// tgaot devices: for each device that DEV can name, whether this machine can compile models for it, run them and measure on it, and why not.
+// tgaot devices: for each device that DEV can name, whether this machine can compile models for it, run them and measure on it, and why
+// not.
 #include <cstdio>
 #include <cstdlib>
 
@@ -42,12 +43,11 @@ void print() {
       if (*r) renderers += str(renderers.empty() ? "" : ",", r);
     std::printf("%-7s %-15s compile %s\n", d.device, renderers.c_str(), compiles(d.device).c_str());
     std::printf("%-7s %-15s run     %s\n", "", "", run.c_str());
-    std::printf("%-7s %-15s measure %s\n", "", "", run.starts_with("yes") ? "no: search is not built yet; tgb bench times a bundle" : "no: it does not run here");
+    std::printf("%-7s %-15s measure %s\n", "", "",
+                run.starts_with("yes") ? "no: search is not built yet; tgb bench times a bundle" : "no: it does not run here");
   }
 }
 
 }  // namespace
 
-void add_devices(CLI::App& app) {
-  app.add_subcommand("devices", "what this machine can compile for, run and measure")->callback(print);
-}
+void add_devices(CLI::App& app) { app.add_subcommand("devices", "what this machine can compile for, run and measure")->callback(print); }

@@ -20,7 +20,8 @@ namespace tb = tg::bundle;
 // Bytecode as infix text: "(seq*64)".
 std::string text(const tb::Expr& e, const std::vector<tb::Var>& vars) {
   if (e.is_constant()) return str(e.value);
-  static const char* const kInfix[] = {"", "", "", "", "+", "-", "*", "//", "%", " min ", " max ", "<", "<=", "==", "!=", "&", "|", "^", "<<", ">>", "?"};
+  static const char* const kInfix[] = {"",  "",   "",   "",   "+", "-", "*", "//", "%",  " min ", " max ",
+                                       "<", "<=", "==", "!=", "&", "|", "^", "<<", ">>", "?"};
   std::vector<std::string> stack;
   auto pop = [&] {
     std::string s = stack.back();
@@ -58,8 +59,10 @@ Tree signatures(const std::vector<tb::Signature>& all, const std::vector<tb::Var
   for (const tb::Signature& s : all) {
     Tree dims = Tree::list();
     for (const tb::Dim& d : s.dims) {
-      if (d.name.empty() && d.size.is_constant()) dims.add(d.size.value);
-      else dims.add(d.name.empty() ? text(d.size, vars) : d.name);
+      if (d.name.empty() && d.size.is_constant())
+        dims.add(d.size.value);
+      else
+        dims.add(d.name.empty() ? text(d.size, vars) : d.name);
     }
     list.add(Tree::map().add("name", s.name).add("dtype", tgf::row(s.dtype).text).add("dims", std::move(dims)));
   }
@@ -72,7 +75,8 @@ Tree targets(const tb::BundleDesc& d) {
   return list;
 }
 
-constexpr const char* kProgramKind[] = {"elf", "opencl source", "opencl binary", "cubin", "ptx", "hsaco", "metal source", "metal library", "wgsl", "ir3", "hexagon elf"};
+constexpr const char* kProgramKind[] = {"elf",          "opencl source", "opencl binary", "cubin", "ptx",        "hsaco",
+                                        "metal source", "metal library", "wgsl",          "ir3",   "hexagon elf"};
 constexpr const char* kSuffix[] = {".o", ".cl", ".clbin", ".cubin", ".ptx", ".hsaco", ".metal", ".metallib", ".wgsl", ".ir3", ".o"};
 constexpr const char* kBufferKind[] = {"input", "output", "weight", "state", "scratch"};
 
@@ -108,7 +112,10 @@ Tree commands(const tb::Block& b, const tb::BundleDesc& d) {
           steps.add(std::move(m));
         } else {
           const tb::Copy& k = std::get<tb::Copy>(s);
-          steps.add(Tree::map().add("copy", expr(k.bytes)).add("from", str(k.from, "+", expr(k.from_offset))).add("to", str(k.to, "+", expr(k.to_offset))));
+          steps.add(Tree::map()
+                        .add("copy", expr(k.bytes))
+                        .add("from", str(k.from, "+", expr(k.from_offset)))
+                        .add("to", str(k.to, "+", expr(k.to_offset))));
         }
       }
       list.add(Tree::map().add(str("batch on device ", x->device), std::move(steps)));
@@ -171,7 +178,8 @@ Tree weights(const tb::BundleDesc& d) {
     Tree m = Tree::map();
     m.add("name", c.name).add("dtype", tgf::row(c.dtype).text).add("dims", join(c.dims, "x"));
     for (const tb::Form& f : c.forms)
-      m.add(str("form ", tgf::row(f.dtype).text), str(f.layout.empty() ? "row-major" : f.layout, f.derived ? ", derived, " : ", ", f.bytes.size, " bytes"));
+      m.add(str("form ", tgf::row(f.dtype).text),
+            str(f.layout.empty() ? "row-major" : f.layout, f.derived ? ", derived, " : ", ", f.bytes.size, " bytes"));
     list.add(std::move(m));
   }
   return Tree::map().add("weights", std::move(list));
@@ -186,7 +194,10 @@ Tree programs(const tb::BundleDesc& d) {
                  .add("kind", kProgramKind[int(p.kind)])
                  .add("object", p.object)
                  .add("object_bytes", d.objects[p.object].size)
-                 .add("params", join(p.params, "", [](tb::Access a) { return a == tb::Access::Read ? "r" : a == tb::Access::Write ? "w" : "x"; }))
+                 .add("params",
+                      join(p.params, "", [](tb::Access a) { return a == tb::Access::Read    ? "r"
+                                                                   : a == tb::Access::Write ? "w"
+                                                                                            : "x"; }))
                  .add("ints", p.ints));
   }
   return Tree::map().add("programs", std::move(list));
@@ -260,7 +271,9 @@ std::vector<TargetKernels> shaped_kernels(const tb::BundleDesc& d, const std::st
   return all;
 }
 
-std::string slot_text(const driver::ShapedKernel& k, size_t s) { return str(k.dims[s].empty() ? "scalar" : k.dims[s], k.layouts[s].empty() ? "" : str(" as ", k.layouts[s])); }
+std::string slot_text(const driver::ShapedKernel& k, size_t s) {
+  return str(k.dims[s].empty() ? "scalar" : k.dims[s], k.layouts[s].empty() ? "" : str(" as ", k.layouts[s]));
+}
 
 Tree kernels(const std::vector<TargetKernels>& all) {
   Tree t = Tree::map();
@@ -269,7 +282,14 @@ Tree kernels(const std::vector<TargetKernels>& all) {
     for (const driver::ShapedKernel& k : of.kernels) {
       Tree slots = Tree::list();
       for (size_t s = 0; s < k.dims.size(); s++) slots.add(slot_text(k, s));
-      list.add(Tree::map().add("name", k.name).add("entry", k.entry).add("launches", k.launches).add("tasks", k.tasks).add("opts", k.opts).add("slots", std::move(slots)).add("ast", lines(k.ast)));
+      list.add(Tree::map()
+                   .add("name", k.name)
+                   .add("entry", k.entry)
+                   .add("launches", k.launches)
+                   .add("tasks", k.tasks)
+                   .add("opts", k.opts)
+                   .add("slots", std::move(slots))
+                   .add("ast", lines(k.ast)));
     }
     t.add(str("kernels of ", of.target), std::move(list));
   }
@@ -281,7 +301,8 @@ std::string kernels_text(const std::vector<TargetKernels>& all) {
   for (const TargetKernels& of : all) {
     s += str("kernels of ", of.target, "\n");
     for (const driver::ShapedKernel& k : of.kernels) {
-      s += str("\n", k.name, "  ", k.entry, "  launches ", k.launches, "  tasks ", k.tasks, "\n  Opts: ", k.opts.empty() ? "none" : k.opts, "\n");
+      s += str("\n", k.name, "  ", k.entry, "  launches ", k.launches, "  tasks ", k.tasks, "\n  Opts: ", k.opts.empty() ? "none" : k.opts,
+               "\n");
       for (size_t i = 0; i < k.dims.size(); i++) s += str("  slot ", i, ": ", slot_text(k, i), "\n");
       s += k.ast;
     }

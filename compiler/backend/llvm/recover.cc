@@ -1,5 +1,5 @@
-// https://llvm.org/doxygen/classllvm_1_1CrashRecoveryContext.html: signals jump back to RunSafely. report_fatal_error() ends in abort(), after
-// its handler had the reason. No exception may pass through RunSafely, which is built without them.
+// https://llvm.org/doxygen/classllvm_1_1CrashRecoveryContext.html: signals jump back to RunSafely. report_fatal_error() ends in abort(),
+// after its handler had the reason. No exception may pass through RunSafely, which is built without them.
 #include "backend/llvm/recover.h"
 
 #include <llvm/Support/CrashRecoveryContext.h>
@@ -32,14 +32,14 @@ Result<std::vector<u8>> run_recovering(const std::function<Result<std::vector<u8
   bool whole = context.RunSafely([&] {
     try {
       answer = f();
-    } catch (const Error& e) {
-      answer = R::no(e.what());
-    }
+    } catch (const Error& e) { answer = R::no(e.what()); }
   });
   llvm::CrashRecoveryContext::Disable();
   if (whole) return std::move(*answer);
   int signal_number = context.RetCode > 128 ? context.RetCode - 128 : 0;
-  return R::no("compilation crashed: ", !reason.empty() ? reason : signal_number ? std::string(strsignal(signal_number)) : str("code ", context.RetCode));
+  return R::no("compilation crashed: ", !reason.empty() ? reason
+                                        : signal_number ? std::string(strsignal(signal_number))
+                                                        : str("code ", context.RetCode));
 }
 
 }  // namespace tg

@@ -8,8 +8,8 @@
 
 namespace tg {
 
-// f's answer; a fatal error of LLVM, an abort or a signal inside it is a refusal, and the process goes on (what f had allocated is lost). An Error
-// that f throws is its refusal too.
+// f's answer; a fatal error of LLVM, an abort or a signal inside it is a refusal, and the process goes on (what f had allocated is lost).
+// An Error that f throws is its refusal too.
 Result<std::vector<u8>> run_recovering(const std::function<Result<std::vector<u8>>()>& f);
 
 }  // namespace tg

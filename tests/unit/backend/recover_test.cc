@@ -22,7 +22,9 @@ TEST(Recover, AnAnswerPassesThrough) {
   ASSERT_TRUE(r);
   EXPECT_EQ(*r, (std::vector<u8>{1, 2, 3}));
 }
-TEST(Recover, ARefusalPassesThrough) { EXPECT_EQ(run_recovering([] { return R::no("not here"); }).why(), "not here"); }
+TEST(Recover, ARefusalPassesThrough) {
+  EXPECT_EQ(run_recovering([] { return R::no("not here"); }).why(), "not here");
+}
 TEST(Recover, AnErrorIsARefusal) {
   EXPECT_EQ(run_recovering([]() -> R { fail("kernel form: bad"); }).why(), "kernel form: bad");
 }

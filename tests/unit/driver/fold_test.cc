@@ -116,7 +116,9 @@ TEST_F(FoldTest, TheInterpreterAndKernelsGiveTheSameBits) {
   for (f64& x : v) x = std::ldexp(f64(i64(random() % 2000001) - 1000000), int(random() % 80) - 60);
   std::vector<f64> many;
   for (int i = 0; i < 20; i++) many.insert(many.end(), v.begin(), v.end());
-  auto f = [](UOp w) { return alu(Op::Sqrt, {alu(Op::Abs, {alu(Op::Div, {add(mul(w, w), konst_f(Kind::F32, 0.3)), add(w, konst_f(Kind::F32, 1.7))})})}); };
+  auto f = [](UOp w) {
+    return alu(Op::Sqrt, {alu(Op::Abs, {alu(Op::Div, {add(mul(w, w), konst_f(Kind::F32, 0.3)), add(w, konst_f(Kind::F32, 1.7))})})});
+  };
   UOp a = weight(values(Kind::F32, {3000}, v)), b = weight(values(Kind::F32, {60000}, many));
   UOp sum = tensor::concat(std::vector<UOp>{add(input({3000}), f(a)), add(input({60000}), f(b))}, 0);
   output(sum);

@@ -76,8 +76,7 @@ TEST(Binary, FlippedBytesGiveAnErrorOrAGraph) {
       bad[i] ^= bit;
       try {
         read_binary(bad);
-      } catch (const Error&) {
-      }
+      } catch (const Error&) {}
     }
 }
 
@@ -119,9 +118,7 @@ TEST(Portable, AStrippedBundleSaysSo) {
   try {
     read_graph(loaded, "m.tgb");
     FAIL();
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("--strip"), std::string::npos);
-  }
+  } catch (const Error& e) { EXPECT_NE(std::string(e.what()).find("--strip"), std::string::npos); }
 }
 
 TEST(Portable, AConstantThatDoesNotFitIsAnError) {
@@ -133,7 +130,8 @@ TEST(Portable, AConstantThatDoesNotFitIsAnError) {
   g.outputs.push_back({"y", Kind::F32, shape(c)});
   for (auto [layout, bytes] : {std::pair{"", 12}, {"0/3", 12}, {"1/4", 16}, {"0/4 ", 15}, {"0/99999999999 0/99999999999", 16}}) {
     bundle::Loaded loaded;
-    loaded.desc.constants.push_back({"w", tgf::Dtype::F32, {4}, {{tgf::Dtype::F32, layout, bundle::Bytes::own(std::vector<u8>(size_t(bytes)))}}});
+    loaded.desc.constants.push_back(
+        {"w", tgf::Dtype::F32, {4}, {{tgf::Dtype::F32, layout, bundle::Bytes::own(std::vector<u8>(size_t(bytes)))}}});
     loaded.desc.portable = bundle::Portable{write_graph(g, std::vector<u32>{0}), {}};
     EXPECT_THROW(read_graph(loaded, "m.tgb"), Error) << layout;
   }
@@ -151,7 +149,8 @@ TEST(LayoutText, ReadsBack) {
 TEST(LayoutText, UndoIsTheInverseOfApply) {
   std::mt19937 random(3);
   std::vector<i64> dims{5, 7, 3};
-  for (const Layout& l : {Layout{{{2, 3}, {0, 5}, {1, 7}}}, Layout{{{0, 2}, {1, 7}, {2, 3}, {0, 3}}}, Layout{{{1, 2}, {0, 5}, {1, 4}, {2, 4}}}, Layout::row_major(dims)}) {
+  for (const Layout& l : {Layout{{{2, 3}, {0, 5}, {1, 7}}}, Layout{{{0, 2}, {1, 7}, {2, 3}, {0, 3}}},
+                          Layout{{{1, 2}, {0, 5}, {1, 4}, {2, 4}}}, Layout::row_major(dims)}) {
     std::vector<u8> plain(105 * 4), packed(size_t(l.elems()) * 4), back(105 * 4);
     for (u8& b : plain) b = u8(random());
     apply_layout(l, dims, 4, plain.data(), packed.data());
