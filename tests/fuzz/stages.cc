@@ -145,17 +145,17 @@ Kernel kernel_of(const Schedule& s, const Call& c) {
   return k;
 }
 
-// Up to four Opts that the kernel takes, the same ones for the same kernel.
+// Up to `most` Opts that the kernel takes, the same ones for the same kernel.
 i64 chance_whole(std::mt19937_64& rng, const Axis& a, i64 arg) { return a.size > 1 && a.size <= 16 && rng() % 4 == 0 ? a.size : arg; }
-Kernel with_random_opts(Kernel k) {
+Kernel random_opts(Kernel k, i64 most) {
   std::string text = print(k.ast);
   std::mt19937_64 rng(hash64(text));
   auto pick = [&](i64 lo, i64 hi) { return lo + i64(rng() % u64(hi - lo + 1)); };
   constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep};
   constexpr i64 kArgs[] = {2, 2, 3, 4, 4, 5, 7, 8, 16};
-  i64 want = pick(1, 4);
+  i64 want = pick(1, most);
   if (pick(0, 1)) k = prepare(std::move(k));
-  for (int tries = 0; tries < 30 && i64(k.opts.size()) < want; tries++) {
+  for (int tries = 0; tries < 20 + 5 * most && i64(k.opts.size()) < want; tries++) {
     std::vector<Axis> all = axes(k.ast);
     if (all.empty()) break;
     auto axis = [&]() -> const Axis& { return all[size_t(pick(0, i64(all.size()) - 1))]; };
@@ -170,6 +170,9 @@ Kernel with_random_opts(Kernel k) {
   }
   return k;
 }
+
+Kernel with_random_opts(Kernel k) { return random_opts(std::move(k), 4); }
+Kernel with_many_opts(Kernel k) { return random_opts(std::move(k), 14); }
 
 using Change = Kernel (*)(Kernel);
 Kernel plain(Kernel k) { return k; }
@@ -225,6 +228,7 @@ void interpret(const Kernel& k, std::vector<Values>& bufs) {
   if (std::string bad = violation(low.linear); !bad.empty()) fail(bad, "\n", print_list(low.linear));
   try {
     // Each task alone, from what was there before: none may need what another has done, or store where another does.
+    for (Values& v : bufs) v = decode(v.dtype, v.dims, encode(v));  // as memory holds it: f16 has no 12345
     const std::vector<Values> before = bufs;
     for (i64 t = 0; t < low.tasks; t++) {
       std::vector<Values> mine = before;
@@ -252,6 +256,9 @@ void execute(const Kernel& k, std::vector<Values>& bufs) {
 std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute); }
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
 std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, chosen, execute); }
+
+std::vector<Values> linear_many(const Case& c) { return run_lowered(c, with_many_opts, interpret); }
+std::vector<Values> native_many(const Case& c) { return run_lowered(c, with_many_opts, execute); }
 
 const Target& target_of(const char* arch, const char* renderer) {
   static std::map<std::string, Target> known;
@@ -284,6 +291,7 @@ constexpr Stage kStages[] = {
     {"schedule", scheduled},       {"canonical", canonical_form},       {"opts", opted},
     {"linear", linear},            {"linear-opts", linear_opts},        {"linear-heuristics", linear_heuristics},
     {"native", native},            {"native-opts", native_opts},        {"native-heuristics", native_heuristics},
+    {"linear-many", linear_many, true}, {"native-many", native_many, true},
     {"clang", on_clang, true},     {"baseline", on_baseline, true},     {"avx2", on_avx2, true},
 };
 
