@@ -231,6 +231,24 @@ TEST_F(Kernels, ATranscendentalThatIsRepeatedIsStored) {
   EXPECT_EQ(kernels(to(y, input({32, 64})) + input({32, 64})), 2);
 }
 
+TEST_F(Kernels, AChainOfStencilsStaysSmall) {
+  // Each level reads the one before at two places: computed where it is read, 2^20 times the first.
+  UOp y = input({64});
+  for (int level = 0; level < 20; level++) {
+    UOp moved = tensor::slice(tensor::pad(y, dims({1}), dims({0}), number(0)), 0, idx(0), idx(64));
+    y = y + moved * number(0.5);
+  }
+  EXPECT_LE(kernels(y), 20);
+  size_t nodes = 0;
+  for (const Call& c : s.calls) nodes += toposort(c.ast).size();
+  EXPECT_LE(nodes, 2000u);
+}
+TEST_F(Kernels, ALongChainOfArithmeticIsFew) {
+  UOp x = input({64}), y = x;
+  for (int i = 0; i < 300; i++) y = max(y * number(0.5), number(-i)) + x;
+  EXPECT_LE(kernels(y), 6);
+}
+
 // --- outputs ----------------------------------------------------------------------------------------------------------------------------
 TEST_F(Kernels, AnOutputThatIsAlsoReadIsReadInPlace) {
   UOp y = matmul(input({12, 16}), weight({16, 24}));
