@@ -42,9 +42,7 @@ class Checker {
     return bad("%s %llu, %s %llu: %s", what, (unsigned long long)i, part, (unsigned long long)j, why);
   }
 
-  bool expr(const fb::Expr* e) const {
-    return !e || !e->code() || expr_valid(e->code()->data(), e->code()->size(), count(b_.vars()));
-  }
+  bool expr(const fb::Expr* e) const { return !e || !e->code() || expr_valid(e->code()->data(), e->code()->size(), count(b_.vars())); }
   template <class V>
   bool exprs(const V* v) const {
     if (v)
@@ -84,7 +82,8 @@ bool Checker::segments(uint64_t file_bytes, uint64_t meta_end) {
     if (s.codec() > fb::Codec::MAX || s.content() > fb::Content::MAX) return wrong("segment", i, "unknown codec or content");
     if (s.offset() % kSegmentAlign || s.offset() < end) return wrong("segment", i, "wrong place");
     if (!inside(s.offset(), s.stored(), file_bytes)) return wrong("segment", i, "beyond the end of the file");
-    if (s.size() > uint64_t(kMaxBytes) || (s.codec() == fb::Codec::Plain && s.size() != s.stored())) return wrong("segment", i, "wrong size");
+    if (s.size() > uint64_t(kMaxBytes) || (s.codec() == fb::Codec::Plain && s.size() != s.stored()))
+      return wrong("segment", i, "wrong size");
     if (s.content() == fb::Content::Programs && s.codec() != fb::Codec::Plain) return wrong("segment", i, "programs are stored plain");
     if (s.content() == fb::Content::Weights && s.codec() != fb::Codec::Plain && !(b_.features() & kCompressedWeights))
       return wrong("segment", i, "is not among the features");
@@ -137,8 +136,7 @@ bool Checker::programs() {
     if (p.target() >= count(b_.targets())) return wrong("program", i, "unknown target");
     if (p.kind() > fb::ProgramKind::MAX) return wrong("program", i, "unknown kind");
     const fb::Segment* s = segment(p.segment(), fb::Content::Programs);
-    if (!s || p.offset() % kBufferAlign || !inside(p.offset(), p.bytes(), s->size()))
-      return wrong("program", i, "not inside its segment");
+    if (!s || p.offset() % kBufferAlign || !inside(p.offset(), p.bytes(), s->size())) return wrong("program", i, "not inside its segment");
     if (count(p.params()) > kMaxParams || p.ints() > kMaxParams) return wrong("program", i, "too many parameters");
     for (uint32_t k = 0; k < count(p.params()); k++)
       if (uint8_t(p.params()->Get(k)) < 1 || uint8_t(p.params()->Get(k)) > 3) return wrong("program", i, "parameter", k, "unknown access");
@@ -149,7 +147,8 @@ bool Checker::programs() {
 bool Checker::tests() {
   for (uint32_t i = 0; i < count(b_.tests()); i++) {
     const fb::TestVector& t = *b_.tests()->Get(i);
-    if (count(t.inputs()) != count(b_.inputs()) || count(t.outputs()) != count(b_.outputs())) return wrong("test", i, "wrong number of tensors");
+    if (count(t.inputs()) != count(b_.inputs()) || count(t.outputs()) != count(b_.outputs()))
+      return wrong("test", i, "wrong number of tensors");
     for (auto* list : {t.inputs(), t.outputs()})
       for (uint32_t k = 0; k < count(list); k++) {
         const fb::TestTensor& x = *list->Get(k);
@@ -202,7 +201,8 @@ bool Checker::launch(const fb::Launch& x, uint32_t device) {
   if (p.target() != var.targets()->Get(device)) return wrong("variant", v_, "program", x.program(), "is for another target");
   if (count(x.args()) != count(p.params()) || count(x.ints()) != p.ints())
     return wrong("variant", v_, "program", x.program(), "wrong number of arguments");
-  if (count(x.grid()) < 1 || count(x.grid()) > 3 || count(x.block()) > 3) return wrong("variant", v_, "program", x.program(), "wrong launch size");
+  if (count(x.grid()) < 1 || count(x.grid()) > 3 || count(x.block()) > 3)
+    return wrong("variant", v_, "program", x.program(), "wrong launch size");
   if (!exprs(x.ints()) || !exprs(x.grid()) || !expr(x.flops()) || !expr(x.bytes()))
     return wrong("variant", v_, "program", x.program(), "bad expression");
   for (uint32_t i = 0; i < count(x.args()); i++) {
@@ -241,8 +241,7 @@ bool Checker::block(const fb::Block* block, uint32_t depth) {
   for (uint32_t i = 0; i < count(block->commands()); i++) {
     fb::Command type = fb::Command(block->commands_type()->Get(i));
     if (type != fb::Command::Batch && !(b_.features() & kControlFlow)) {
-      if (type <= fb::Command::MAX && type != fb::Command::NONE)
-        return wrong("variant", v_, "is not among the features");
+      if (type <= fb::Command::MAX && type != fb::Command::NONE) return wrong("variant", v_, "is not among the features");
     }
     bool good = true;
     switch (type) {
@@ -348,7 +347,8 @@ Verdict check_bundle(const void* bytes, uint64_t size, const fb::Bundle** out, c
              (unsigned long long)h.file_bytes);
     return Verdict::Bad;
   }
-  if (h.meta_offset != sizeof h || h.meta_bytes > size - sizeof h || h.meta_bytes > UINT32_MAX / 2) return say(Verdict::Bad, "the header is damaged");
+  if (h.meta_offset != sizeof h || h.meta_bytes > size - sizeof h || h.meta_bytes > UINT32_MAX / 2)
+    return say(Verdict::Bad, "the header is damaged");
   const uint8_t* meta = static_cast<const uint8_t*>(bytes) + h.meta_offset;
   if (checksum(meta, size_t(h.meta_bytes)) != h.meta_digest) return say(Verdict::Bad, "the description is damaged (digest)");
   if (!verify_flatbuffer(meta, size_t(h.meta_bytes))) return say(Verdict::Bad, "the description is malformed");

@@ -64,11 +64,23 @@ bool expr_eval(const uint8_t* code, size_t bytes, const int64_t* vars, int64_t* 
     }
     int64_t b = *--top, &a = top[-1], q = 0, r = 0;
     switch (op) {
-      case ExprOp::Add: if (__builtin_add_overflow(a, b, &a)) return false; break;
-      case ExprOp::Sub: if (__builtin_sub_overflow(a, b, &a)) return false; break;
-      case ExprOp::Mul: if (__builtin_mul_overflow(a, b, &a)) return false; break;
-      case ExprOp::FloorDiv: if (!floor_div(a, b, &q, &r)) return false; a = q; break;
-      case ExprOp::FloorMod: if (!floor_div(a, b, &q, &r)) return false; a = r; break;
+      case ExprOp::Add:
+        if (__builtin_add_overflow(a, b, &a)) return false;
+        break;
+      case ExprOp::Sub:
+        if (__builtin_sub_overflow(a, b, &a)) return false;
+        break;
+      case ExprOp::Mul:
+        if (__builtin_mul_overflow(a, b, &a)) return false;
+        break;
+      case ExprOp::FloorDiv:
+        if (!floor_div(a, b, &q, &r)) return false;
+        a = q;
+        break;
+      case ExprOp::FloorMod:
+        if (!floor_div(a, b, &q, &r)) return false;
+        a = r;
+        break;
       case ExprOp::Min: a = a < b ? a : b; break;
       case ExprOp::Max: a = a > b ? a : b; break;
       case ExprOp::Lt: a = a < b; break;

@@ -131,7 +131,8 @@ bool Parser::target(Piece text, Target* t) {
     if (count(iface, ':') > (rpc ? 1u : 0u)) return too_many(':');
     if (!store(trim(iface), false, t->indices, sizeof t->indices, rpc ? "address" : "list of indices")) return false;
     if (t->indices[0] && !rpc && !is_indices(t->indices)) {
-      snprintf(error, error_bytes, "DEV=%.*s: invalid visibility filter '%s'; write indices as 1 or 0,2 or 0-3", shown(), whole.at, t->indices);
+      snprintf(error, error_bytes, "DEV=%.*s: invalid visibility filter '%s'; write indices as 1 or 0,2 or 0-3", shown(), whole.at,
+               t->indices);
       return false;
     }
     if (rpc && !t->indices[0]) {
@@ -173,7 +174,8 @@ bool Parser::names(const Target& t) {
     if (!device || device == &d)
       for (const auto& i : d.interfaces)
         if (*i) best = nearest(t.iface, best, i), known |= !strcmp(i, t.iface);
-  if (!known) snprintf(error, error_bytes, "DEV=%.*s: %s has no interface '%s', did you mean: '%s'?", shown(), whole.at, owner, t.iface, best);
+  if (!known)
+    snprintf(error, error_bytes, "DEV=%.*s: %s has no interface '%s', did you mean: '%s'?", shown(), whole.at, owner, t.iface, best);
   return known;
 }
 

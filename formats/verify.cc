@@ -1,5 +1,5 @@
-// Follows the binary format (https://flatbuffers.dev/internals): a table begins with the signed distance back to its vtable, which holds its own
-// size, the table's size and, for each field, where the field stands in the table, or 0.
+// Follows the binary format (https://flatbuffers.dev/internals): a table begins with the signed distance back to its vtable, which holds
+// its own size, the table's size and, for each field, where the field stands in the table, or 0.
 #include "formats/verify.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ const char kTables[] =
   /* [ */ "488c\0"                              // TestTensor
   /* \ */ "sv[v[88\0"                           // TestVector
   /* ] */ "aaa\0"                               // Seal
-  /* ^ */ "48vEvEvFvBvGvIvJvKvWtYtZv\\t]"    ;  // Bundle
+  /* ^ */ "48vEvEvFvBvGvIvJvKvWtYtZv\\t]";    // Bundle
 // clang-format on
 const uint32_t kTableCount = 30;
 

@@ -1,5 +1,5 @@
-// A bundle as plain structs: what the driver fills and write_bundle turns into a file, and what read_bundle gives back. The fields are those
-// of formats/bundle.fbs, where they are explained; this header only says what the writer does for its caller.
+// A bundle as plain structs: what the driver fills and write_bundle turns into a file, and what read_bundle gives back. The fields are
+// those of formats/bundle.fbs, where they are explained; this header only says what the writer does for its caller.
 #pragma once
 #include <functional>
 #include <memory>
@@ -90,7 +90,19 @@ struct Target {
   std::vector<std::string> needs;  // CPU: "x86_64", "avx2", "fma", "avx512f" ... (runtime-lite/backend/cpu_features.cc lists them)
 };
 
-enum class ProgramKind : u8 { ElfObject, OpenCLSource, OpenCLBinary, Cubin, Ptx, HsaCodeObject, MetalSource, MetalLibrary, Wgsl, Ir3, HexagonElf };
+enum class ProgramKind : u8 {
+  ElfObject,
+  OpenCLSource,
+  OpenCLBinary,
+  Cubin,
+  Ptx,
+  HsaCodeObject,
+  MetalSource,
+  MetalLibrary,
+  Wgsl,
+  Ir3,
+  HexagonElf
+};
 enum class Access : u8 { Read = 1, Write = 2, ReadWrite = 3 };
 struct Program {
   std::string label, entry;  // label: for people; entry: the symbol
@@ -239,8 +251,8 @@ struct Loaded {
 // Anything but an intact bundle is an Error that names the file and what is wrong with it; all digests are checked.
 Loaded read_bundle(const std::string& path);
 
-// The arena of device `device` (index of Variant.targets) at the variables' upper bounds: offsets of the buffers that lie in it, and its size.
-// The same rule as the runtime's: formats/README.md, "Memory".
+// The arena of device `device` (index of Variant.targets) at the variables' upper bounds: offsets of the buffers that lie in it, and its
+// size. The same rule as the runtime's: formats/README.md, "Memory".
 struct Arena {
   std::vector<i64> offsets;  // of every buffer; -1: not in this arena
   i64 bytes = 0;

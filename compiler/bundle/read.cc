@@ -1,8 +1,8 @@
 // File -> BundleDesc, for retune, inspect and diff. The checks are the runtime's own (formats/check.h); all digests are looked at.
+#include <zstd.h>
+
 #include <cstring>
 #include <deque>
-
-#include <zstd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -211,7 +211,8 @@ Variant Reader::variant(const fb::Variant& v) const {
 Loaded Reader::read() {
   std::span<const u8> file = storage_->file.bytes();
   char why[512];
-  if (tgf::check_bundle(file.data(), file.size(), &b_, why, sizeof why) != tgf::Verdict::Good) fail(path_, ": ", static_cast<const char*>(why));
+  if (tgf::check_bundle(file.data(), file.size(), &b_, why, sizeof why) != tgf::Verdict::Good)
+    fail(path_, ": ", static_cast<const char*>(why));
   load_segments();
   Loaded r;
   r.min_runtime = b_->min_runtime(), r.features = b_->features();
@@ -226,8 +227,10 @@ Loaded Reader::read() {
     each(c->dims(), [&](i64 n) { k.dims.push_back(n); });
     each(c->forms(), [&](const fb::Form* f) {
       Form form{tgf::Dtype(f->dtype()), text(f->layout()), {}, f->segment() < 0};
-      if (form.derived) form.bytes.size = f->bytes();
-      else form.bytes = bytes(u32(f->segment()), f->offset(), f->bytes());
+      if (form.derived)
+        form.bytes.size = f->bytes();
+      else
+        form.bytes = bytes(u32(f->segment()), f->offset(), f->bytes());
       k.forms.push_back(std::move(form));
     });
     d.constants.push_back(std::move(k));

@@ -1,10 +1,11 @@
-// The CPU device: memory is the caller's, programs are ELF objects, a batch is a list of kernels called in order by one thread with the pool's
-// help. Replay is done when it returns, so fences are trivial.
+// The CPU device: memory is the caller's, programs are ELF objects, a batch is a list of kernels called in order by one thread with the
+// pool's help. Replay is done when it returns, so fences are trivial.
+#include "runtime-lite/backend/cpu.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/header.h"
-#include "runtime-lite/backend/cpu.h"
 #include "runtime-lite/src/os.h"
 
 namespace tgb {
@@ -114,7 +115,8 @@ tgb_status record(Device* d, const StepDesc* steps, uint32_t n, uint32_t flags, 
   uint32_t longest = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (steps[i].kernel && (steps[i].n_grid != 1)) {
-      snprintf(cpu(d)->message, sizeof cpu(d)->message, "a kernel for a CPU is launched with one number of tasks, not %u sizes", steps[i].n_grid);
+      snprintf(cpu(d)->message, sizeof cpu(d)->message, "a kernel for a CPU is launched with one number of tasks, not %u sizes",
+               steps[i].n_grid);
       return TGB_BAD_BUNDLE;
     }
     if (steps[i].n_args > longest) longest = steps[i].n_args;
@@ -149,8 +151,8 @@ tgb_status replay(Device* d, Batch* b, const Mem* table, const int64_t* values) 
       if (tasks > 1) cpu(d)->parallel = true;
       pool_run(cpu(d)->pool, kernel, r->args, values + s.ints, tasks);
     } else {
-      memmove(static_cast<char*>(address(table[s.to])) + values[s.to_offset], static_cast<char*>(address(table[s.from])) + values[s.from_offset],
-              size_t(values[s.bytes]));
+      memmove(static_cast<char*>(address(table[s.to])) + values[s.to_offset],
+              static_cast<char*>(address(table[s.from])) + values[s.from_offset], size_t(values[s.bytes]));
     }
     if (r->times) r->times[2 * i + 1] = os_clock_ns();
   }
@@ -169,6 +171,7 @@ const char* message(Device* d) { return cpu(d)->message; }
 }  // namespace
 
 extern const Backend kCpu;
-const Backend kCpu = {"CPU", open, close, info, alloc, free, import, map, write, read, load, unload, record, replay, forget, fence, wait, times, message};
+const Backend kCpu = {"CPU", open,   close,  info,   alloc,  free,  import, map,   write,  read,
+                      load,  unload, record, replay, forget, fence, wait,   times, message};
 
 }  // namespace tgb

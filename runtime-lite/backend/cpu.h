@@ -13,8 +13,8 @@ struct Image {
   uint64_t bytes;
 };
 // Loads ELF relocatable objects into one image and finds the entries. On failure `error` names the object's symbol or relocation.
-tgb_status load_objects(const Memory& memory, const Object* objects, uint32_t n, Entry* entries, uint32_t n_entries, Image* out, char* error,
-                        size_t error_bytes);
+tgb_status load_objects(const Memory& memory, const Object* objects, uint32_t n, Entry* entries, uint32_t n_entries, Image* out,
+                        char* error, size_t error_bytes);
 void unload_objects(const Image& image);
 
 using Kernel = void (*)(void* const* args, const int64_t* ints, int64_t task);

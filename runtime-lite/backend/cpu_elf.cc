@@ -1,6 +1,6 @@
-// Loads ELF64 relocatable objects: sections of all objects side by side in one image (code, then constants, then data that is written), each
-// relocation applied, then sealed. Position-independent code of x86-64 and AArch64, as clang -fPIC -c writes it. Relocation names and formulas:
-// the psABI of x86-64 (gitlab.com/x86-psABIs) and "ELF for the Arm 64-bit Architecture" (github.com/ARM-software/abi-aa).
+// Loads ELF64 relocatable objects: sections of all objects side by side in one image (code, then constants, then data that is written),
+// each relocation applied, then sealed. Position-independent code of x86-64 and AArch64, as clang -fPIC -c writes it. Relocation names and
+// formulas: the psABI of x86-64 (gitlab.com/x86-psABIs) and "ELF for the Arm 64-bit Architecture" (github.com/ARM-software/abi-aa).
 #include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,7 +98,8 @@ bool Loader::open(const Object& object, Obj* o) {
   Elf64_Ehdr h;
   if (o->size < sizeof h || memcmp(o->bytes, ELFMAG, SELFMAG)) return bad("is not an ELF object");
   memcpy(&h, o->bytes, sizeof h);
-  if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_REL) return bad("is not a 64-bit relocatable ELF object");
+  if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_REL)
+    return bad("is not a 64-bit relocatable ELF object");
   if (h.e_machine != kMachine) return bad("is for another processor (ELF machine %u, this is %u)", h.e_machine, kMachine);
   if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff % 8 || !inside(h.e_shoff, uint64_t(h.e_shnum) * sizeof(Elf64_Shdr), o->size))
     return bad("has malformed section headers");
@@ -107,7 +108,8 @@ bool Loader::open(const Object& object, Obj* o) {
     const Elf64_Shdr& s = o->sections[i];
     if (s.sh_type == SHT_NULL) continue;
     if (s.sh_type != SHT_NOBITS && !inside(s.sh_offset, s.sh_size, o->size)) return bad("section %u reaches beyond the object", i);
-    if (s.sh_size > kMost || s.sh_addralign > 4096 || (s.sh_addralign & (s.sh_addralign - 1))) return bad("section %u has a wrong size or alignment", i);
+    if (s.sh_size > kMost || s.sh_addralign > 4096 || (s.sh_addralign & (s.sh_addralign - 1)))
+      return bad("section %u has a wrong size or alignment", i);
     if ((s.sh_flags & SHF_ALLOC) && (s.sh_flags & SHF_TLS)) return bad("has thread-local data");
     if ((s.sh_flags & SHF_WRITE) && (s.sh_flags & SHF_EXECINSTR)) return bad("section %u is both written and executed", i);
     if (s.sh_type == SHT_SYMTAB) {
@@ -127,7 +129,9 @@ bool Loader::open(const Object& object, Obj* o) {
 }
 
 // Loaded: what the file says must be in memory, but for unwind tables, which nothing here reads.
-bool loaded(const Elf64_Shdr& s) { return (s.sh_flags & SHF_ALLOC) && s.sh_type != SHT_NULL && s.sh_type != SHT_NOTE && s.sh_type != 0x70000001; }
+bool loaded(const Elf64_Shdr& s) {
+  return (s.sh_flags & SHF_ALLOC) && s.sh_type != SHT_NULL && s.sh_type != SHT_NOTE && s.sh_type != 0x70000001;
+}
 
 bool Loader::place(Obj* objs, uint32_t n) {
   uint64_t end = 0;
@@ -165,7 +169,8 @@ bool Loader::place(Obj* objs, uint32_t n) {
 
 bool Loader::fill(const Obj& o) {
   for (uint32_t i = 0; i < o.n_sections; i++)
-    if (o.at[i] != kNowhere && o.sections[i].sh_type != SHT_NOBITS) memcpy(base_ + o.at[i], o.bytes + o.sections[i].sh_offset, o.sections[i].sh_size);
+    if (o.at[i] != kNowhere && o.sections[i].sh_type != SHT_NOBITS)
+      memcpy(base_ + o.at[i], o.bytes + o.sections[i].sh_offset, o.sections[i].sh_size);
   for (uint32_t i = 0; i < o.n_sections; i++)
     if (o.sections[i].sh_type == SHT_RELA && o.at[o.sections[i].sh_info] != kNowhere && !relocate(o, o.sections[i])) return false;
   return true;
@@ -221,7 +226,8 @@ bool Loader::relocate(const Obj& o, const Elf64_Shdr& rela) {
     if (!type) continue;  // R_*_NONE
     if (r[j].r_offset > target.sh_size) return bad("relocation beyond its section");
     if (!symbol(o, ELF64_R_SYM(r[j].r_info), &address, &external)) return false;
-    if (!apply(type, base_ + o.at[rela.sh_info] + r[j].r_offset, target.sh_size - r[j].r_offset, address, r[j].r_addend, external)) return false;
+    if (!apply(type, base_ + o.at[rela.sh_info] + r[j].r_offset, target.sh_size - r[j].r_offset, address, r[j].r_addend, external))
+      return false;
   }
   return true;
 }
@@ -344,8 +350,8 @@ tgb_status Loader::load(const Object* objects, uint32_t n, Entry* entries, uint3
 
 }  // namespace
 
-tgb_status load_objects(const Memory& memory, const Object* objects, uint32_t n, Entry* entries, uint32_t n_entries, Image* out, char* error,
-                        size_t error_bytes) {
+tgb_status load_objects(const Memory& memory, const Object* objects, uint32_t n, Entry* entries, uint32_t n_entries, Image* out,
+                        char* error, size_t error_bytes) {
   return Loader(memory, error, error_bytes).load(objects, n, entries, n_entries, out);
 }
 

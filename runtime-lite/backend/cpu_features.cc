@@ -1,5 +1,5 @@
-// What this processor can do, by LLVM's names of features. x86-64: CPUID (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E), and XCR0 for
-// what the system saves of vector registers. AArch64: the kernel's hardware capabilities.
+// What this processor can do, by LLVM's names of features. x86-64: CPUID (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E), and
+// XCR0 for what the system saves of vector registers. AArch64: the kernel's hardware capabilities.
 #include <stdio.h>
 #include <string.h>
 
@@ -74,8 +74,8 @@ struct Row {
   uint8_t word, bit;  // AT_HWCAP or AT_HWCAP2; bits of asm/hwcap.h
   char name[14];
 };
-constexpr Row kRows[] = {{0, 1, "neon"},   {0, 0, "fp-armv8"}, {0, 8, "lse"},   {0, 10, "fullfp16"}, {0, 12, "rdm"},   {0, 20, "dotprod"},
-                         {0, 22, "sve"},   {0, 3, "aes"},      {1, 1, "sve2"},  {1, 13, "i8mm"},     {1, 14, "bf16"},  {0, 23, "fp16fml"}};
+constexpr Row kRows[] = {{0, 1, "neon"}, {0, 0, "fp-armv8"}, {0, 8, "lse"},  {0, 10, "fullfp16"}, {0, 12, "rdm"},  {0, 20, "dotprod"},
+                         {0, 22, "sve"}, {0, 3, "aes"},      {1, 1, "sve2"}, {1, 13, "i8mm"},     {1, 14, "bf16"}, {0, 23, "fp16fml"}};
 void find(Words& out) {
   out.add("arm64");
   out.add("aarch64");

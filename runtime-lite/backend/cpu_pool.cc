@@ -21,10 +21,10 @@ inline void pause() {
 
 struct alignas(64) Pool {
   // Written by everybody, so each on its own cache line.
-  alignas(64) uint32_t left;      // tasks not yet taken
-  alignas(64) uint32_t done;      // tasks finished
+  alignas(64) uint32_t left;  // tasks not yet taken
+  alignas(64) uint32_t done;  // tasks finished
   alignas(64) uint32_t sleepers;
-  uint32_t alarm;                 // what sleepers wait on: changes with each wake
+  uint32_t alarm;  // what sleepers wait on: changes with each wake
   // The job.
   alignas(64) Kernel kernel;
   void* const* args;
@@ -88,8 +88,7 @@ void pool_run(Pool* p, Kernel kernel, void* const* args, const int64_t* ints, ui
   __atomic_store_n(&p->done, 0u, __ATOMIC_RELAXED);
   __atomic_store_n(&p->left, tasks, __ATOMIC_SEQ_CST);
   pool_wake(p);
-  while (take(p)) {
-  }
+  while (take(p)) {}
   while (__atomic_load_n(&p->done, __ATOMIC_ACQUIRE) != tasks) pause();
 }
 

@@ -23,22 +23,43 @@ extern "C" {
 
 typedef enum {
   TGB_OK = 0,
-  TGB_BAD_BUNDLE,    /* not a .tgb, truncated, damaged, or failed verification */
-  TGB_TOO_NEW,       /* written for a later runtime than this one */
-  TGB_NO_DEVICE,     /* no device here matches a target of the bundle */
-  TGB_BAD_ARGUMENT,  /* wrong name, dtype, shape or size from the caller */
+  TGB_BAD_BUNDLE,   /* not a .tgb, truncated, damaged, or failed verification */
+  TGB_TOO_NEW,      /* written for a later runtime than this one */
+  TGB_NO_DEVICE,    /* no device here matches a target of the bundle */
+  TGB_BAD_ARGUMENT, /* wrong name, dtype, shape or size from the caller */
   TGB_OUT_OF_MEMORY,
-  TGB_DEVICE_ERROR,  /* the driver refused; the message carries its own code and words */
-  TGB_UNSUPPORTED,   /* in the header, not built yet or left out of this build */
-  TGB_IO_ERROR,      /* the file cannot be read */
-  TGB_TIMEOUT,       /* tgb_wait only: still running */
-  TGB_MISMATCH       /* tgb_selftest only: an output is not what it must be */
+  TGB_DEVICE_ERROR, /* the driver refused; the message carries its own code and words */
+  TGB_UNSUPPORTED,  /* in the header, not built yet or left out of this build */
+  TGB_IO_ERROR,     /* the file cannot be read */
+  TGB_TIMEOUT,      /* tgb_wait only: still running */
+  TGB_MISMATCH      /* tgb_selftest only: an output is not what it must be */
 } tgb_status;
 
 /* Kinds under 8 bits are packed, the first element in the low bits of a byte. */
 typedef enum {
-  TGB_BOOL, TGB_I8, TGB_I16, TGB_I32, TGB_I64, TGB_U8, TGB_U16, TGB_U32, TGB_U64, TGB_F16, TGB_BF16, TGB_F32, TGB_F64,
-  TGB_I2, TGB_U2, TGB_I4, TGB_U4, TGB_F8E4M3FN, TGB_F8E4M3FNUZ, TGB_F8E5M2, TGB_F8E5M2FNUZ, TGB_F8E8M0, TGB_F4E2M1
+  TGB_BOOL,
+  TGB_I8,
+  TGB_I16,
+  TGB_I32,
+  TGB_I64,
+  TGB_U8,
+  TGB_U16,
+  TGB_U32,
+  TGB_U64,
+  TGB_F16,
+  TGB_BF16,
+  TGB_F32,
+  TGB_F64,
+  TGB_I2,
+  TGB_U2,
+  TGB_I4,
+  TGB_U4,
+  TGB_F8E4M3FN,
+  TGB_F8E4M3FNUZ,
+  TGB_F8E5M2,
+  TGB_F8E5M2FNUZ,
+  TGB_F8E8M0,
+  TGB_F4E2M1
 } tgb_dtype;
 TGB_API const char* tgb_dtype_name(tgb_dtype dtype); /* "f32" */
 TGB_API uint32_t tgb_dtype_bits(tgb_dtype dtype);    /* 0: no such dtype */
@@ -153,7 +174,8 @@ TGB_API tgb_status tgb_bind(tgb_model* model, tgb_side side, uint32_t index, con
  * until the next run. Memory of outputs may be larger than the output. On failure outputs are unspecified. */
 TGB_API tgb_status tgb_run(tgb_model* model, const tgb_tensor* inputs, uint32_t n_inputs, tgb_tensor* outputs, uint32_t n_outputs);
 
-/* The same in two parts. The tensors' memory is borrowed until tgb_wait returns TGB_OK or an error. On a CPU device tgb_start does the work. */
+/* The same in two parts. The tensors' memory is borrowed until tgb_wait returns TGB_OK or an error. On a CPU device tgb_start does the
+ * work. */
 TGB_API tgb_status tgb_start(tgb_model* model, const tgb_tensor* inputs, uint32_t n_inputs, tgb_tensor* outputs, uint32_t n_outputs);
 TGB_API tgb_status tgb_wait(tgb_model* model, uint64_t timeout_ns);
 

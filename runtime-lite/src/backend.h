@@ -50,7 +50,7 @@ struct Entry {
 
 // One step of a batch. Numbers that may change from run to run are indices into the values given to replay.
 struct StepDesc {
-  void* kernel;  // null: a copy
+  void* kernel;          // null: a copy
   const uint32_t* args;  // indices into the table given to replay
   uint32_t n_args;
   uint32_t ints, n_ints;  // values[ints .. ints + n_ints)

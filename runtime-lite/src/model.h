@@ -21,19 +21,19 @@ uint32_t count(const flatbuffers::Vector<T>* v) {
 // A block tree as straight code with jumps.
 struct Command {
   enum Kind : uint8_t { Batch, ReadVar, SetVar, JumpUnless, Jump, Enter, Count } kind;
-  uint32_t a;      // Batch: batch; ReadVar, SetVar: variable; JumpUnless: value; Enter, Count: loop
-  uint32_t b;      // ReadVar: buffer; SetVar: value
-  uint32_t c;      // ReadVar: value of the offset; jumps: where to
-  uint64_t most;   // Count: rounds allowed
+  uint32_t a;     // Batch: batch; ReadVar, SetVar: variable; JumpUnless: value; Enter, Count: loop
+  uint32_t b;     // ReadVar: buffer; SetVar: value
+  uint32_t c;     // ReadVar: value of the offset; jumps: where to
+  uint64_t most;  // Count: rounds allowed
 };
 
 struct OpenBatch {
   uint32_t device;
-  uint32_t steps, n_steps;      // of OpenVariant::steps
-  uint32_t values, n_values;    // that its steps use
+  uint32_t steps, n_steps;    // of OpenVariant::steps
+  uint32_t values, n_values;  // that its steps use
   uint32_t n_records;
-  Batch** records;              // one, or one a step
-  uint64_t checked;             // the version of the values that was found good
+  Batch** records;                 // one, or one a step
+  uint64_t checked;                // the version of the values that was found good
   uint64_t kernels, flops, bytes;  // of one replay, for counters
 };
 
@@ -50,19 +50,19 @@ struct OpenVariant {
   uint64_t memory_bytes;
 
   uint32_t n_buffers;
-  Mem* table;        // what each buffer is in this run
-  int64_t* bytes;    // of each buffer in this run
-  int64_t* offsets;  // in its arena
-  uint8_t* written;  // whether a step writes it
+  Mem* table;                              // what each buffer is in this run
+  int64_t* bytes;                          // of each buffer in this run
+  int64_t* offsets;                        // in its arena
+  uint8_t* written;                        // whether a step writes it
   uint32_t *input_buffer, *output_buffer;  // by input and output; kNone: the variant does not use it
 
   uint32_t n_values;
   const fb::Expr** exprs;
   int64_t* values;
-  uint64_t version;     // of the values: grows when variables change
-  bool planned;         // bytes, offsets and values are those of the model's variables
-  bool fixed;           // nothing depends on a variable
-  bool sets_vars;       // a command gives a variable its value
+  uint64_t version;  // of the values: grows when variables change
+  bool planned;      // bytes, offsets and values are those of the model's variables
+  bool fixed;        // nothing depends on a variable
+  bool sets_vars;    // a command gives a variable its value
 
   uint32_t n_steps, n_batches, n_commands, n_prepare, n_loops;  // commands [0, n_prepare) prepare, the rest run
   StepDesc* steps;
@@ -85,16 +85,16 @@ struct Binding {
   bool set;
   bool direct;  // kernels use this memory in this run; else the tensor is copied in or out
   tgb_tensor tensor;
-  Mem memory;   // as the device sees it; handle null: it must be copied
+  Mem memory;  // as the device sees it; handle null: it must be copied
 };
 
 struct Signature {
   const fb::Signature* s;
-  int64_t* dims;          // the largest
+  int64_t* dims;  // the largest
   const char** vars;
-  int64_t* now;           // in the last run
-  Binding bound, given;   // by tgb_bind; by tgb_run
-  Binding* used;          // in this run; null: neither
+  int64_t* now;          // in the last run
+  Binding bound, given;  // by tgb_bind; by tgb_run
+  Binding* used;         // in this run; null: neither
 };
 
 struct Block {
@@ -113,7 +113,7 @@ struct tgb_model {
   tgb::Memory memory;
   tgb::Block* blocks;
   tgb::Held* held;
-  char* bump;          // room left in the newest block
+  char* bump;  // room left in the newest block
   size_t bump_left;
   uint64_t memory_bytes;  // taken from the allocator, tensors included
 
@@ -132,10 +132,10 @@ struct tgb_model {
   const uint8_t** segments;  // unpacked; null where not needed
   tgb::Mem** forms;          // of each constant, each form
   tgb::Mem* states;
-  void** kernels;            // by program
+  void** kernels;  // by program
 
-  int64_t* vars;             // values of this run
-  int64_t* next;             // of the run that is being prepared; kUnknown: no input says
+  int64_t* vars;  // values of this run
+  int64_t* next;  // of the run that is being prepared; kUnknown: no input says
   tgb::OpenVariant* current;
   bool started, ran;
   uint64_t fence;
@@ -180,11 +180,11 @@ tgb_status to_caller(T t, T* out) {
 int64_t evaluate(const fb::Expr* e, const int64_t* vars);  // null: 0; kUnknown: it overflows
 inline uint64_t align_up(uint64_t v, uint64_t to) { return (v + to - 1) & ~(to - 1); }
 
-tgb_status unpack(tgb_model* m, uint32_t segment);          // m->segments[segment], allocated at the first call if it must be
-tgb_status open_variant(tgb_model* m, OpenVariant* v);      // buffers, code, steps; no device work
-tgb_status record_variant(tgb_model* m, OpenVariant* v);    // batches, timed or not
+tgb_status unpack(tgb_model* m, uint32_t segment);        // m->segments[segment], allocated at the first call if it must be
+tgb_status open_variant(tgb_model* m, OpenVariant* v);    // buffers, code, steps; no device work
+tgb_status record_variant(tgb_model* m, OpenVariant* v);  // batches, timed or not
 void forget_variant(tgb_model* m, OpenVariant* v);
-tgb_status plan_variant(tgb_model* m, OpenVariant* v);      // sizes and places for the present variables
+tgb_status plan_variant(tgb_model* m, OpenVariant* v);  // sizes and places for the present variables
 tgb_status execute(tgb_model* m, OpenVariant* v, uint32_t first, uint32_t last);
 uint64_t arena_bytes(const fb::Variant& v, uint32_t device, int64_t* ends);  // ends: room for one number a buffer
 OpenDevice* device_of(tgb_model* m, const OpenVariant& v, uint32_t index);

@@ -74,7 +74,10 @@ tgb_status unpack(tgb_model* m, uint32_t index) {
   if (s.codec() == fb::Codec::Zstd) {
     if (!tgf::segment_intact(m->file, s)) return fail(m, TGB_BAD_BUNDLE, "segment %u is damaged (digest); copy the file again", index);
     ZSTD_customMem custom = {[](void* ctx, size_t n) { return static_cast<Memory*>(ctx)->alloc(static_cast<Memory*>(ctx)->ctx, n, 16); },
-                             [](void* ctx, void* p) { if (p) static_cast<Memory*>(ctx)->free(static_cast<Memory*>(ctx)->ctx, p); }, &m->memory};
+                             [](void* ctx, void* p) {
+                               if (p) static_cast<Memory*>(ctx)->free(static_cast<Memory*>(ctx)->ctx, p);
+                             },
+                             &m->memory};
     ZSTD_DCtx* dctx = ZSTD_createDCtx_advanced(custom);
     if (!dctx) return fail(m, TGB_OUT_OF_MEMORY, "no memory to unpack segment %u", index);
     size_t bytes = ZSTD_decompressDCtx(dctx, room, s.size(), stored, s.stored());
@@ -159,7 +162,8 @@ tgb_status describe(tgb_model* m) {
   m->variants = take<OpenVariant>(m, m->n_variants);
   m->segments = take<const uint8_t*>(m, count(b.segments()));
   if (!m->vars || !m->next || !m->variants || !m->segments) return TGB_OUT_OF_MEMORY;
-  if (!signatures(m, b.inputs(), &m->n_inputs, &m->inputs) || !signatures(m, b.outputs(), &m->n_outputs, &m->outputs)) return TGB_OUT_OF_MEMORY;
+  if (!signatures(m, b.inputs(), &m->n_inputs, &m->inputs) || !signatures(m, b.outputs(), &m->n_outputs, &m->outputs))
+    return TGB_OUT_OF_MEMORY;
   for (uint32_t i = 0; i < m->n_vars; i++) m->vars[i] = b.vars()->Get(i)->max();
   for (uint32_t i = 0; i < m->n_variants; i++) {
     OpenVariant& v = m->variants[i];
@@ -223,8 +227,10 @@ tgb_status open_device(tgb_model* m, uint32_t target, const tgf::Target& want, c
     if (at < why_bytes) at += size_t(snprintf(why + at, why_bytes - at, "%s %s", good ? "" : ",", need));
     good = false;
   }
-  if (good) m->n_devices++;
-  else d.backend->close(d.device);
+  if (good)
+    m->n_devices++;
+  else
+    d.backend->close(d.device);
   return good ? TGB_OK : TGB_NO_DEVICE;
 }
 
@@ -366,7 +372,8 @@ tgb_status open_variants(tgb_model* m, uint32_t chosen) {
   uint32_t longest = 1;
   for (uint32_t i = 0; s == TGB_OK && i < m->n_variants; i++) {
     OpenVariant* v = &m->variants[i];
-    v->open = v->v->targets()->size() == targets->size() && !memcmp(v->v->targets()->data(), targets->data(), targets->size() * sizeof(uint32_t));
+    v->open =
+        v->v->targets()->size() == targets->size() && !memcmp(v->v->targets()->data(), targets->data(), targets->size() * sizeof(uint32_t));
     if (!v->open) continue;
     if ((s = open_variant(m, v)) != TGB_OK) return s;
     for (uint32_t d = 0; d < targets->size(); d++) {
@@ -403,8 +410,9 @@ void print_event(void* ctx, const tgb_event* e) {
   tgb_model* m = static_cast<tgb_model*>(ctx);
   double us = double(e->end_ns - e->start_ns) * 1e-3;
   char line[256];
-  snprintf(line, sizeof line, "*** %s %-40.80s %5lld groups  tm %10.2fus/%10.2fms (%8.1f GFLOPS %7.1f GB/s)\n", m->devices[0].backend->name, e->name,
-           (long long)e->groups, us, double(e->end_ns) * 1e-6, us > 0 ? double(e->flops) / us * 1e-3 : 0, us > 0 ? double(e->bytes) / us * 1e-3 : 0);
+  snprintf(line, sizeof line, "*** %s %-40.80s %5lld groups  tm %10.2fus/%10.2fms (%8.1f GFLOPS %7.1f GB/s)\n", m->devices[0].backend->name,
+           e->name, (long long)e->groups, us, double(e->end_ns) * 1e-6, us > 0 ? double(e->flops) / us * 1e-3 : 0,
+           us > 0 ? double(e->bytes) / us * 1e-3 : 0);
   os_log(line);
 }
 

@@ -91,7 +91,8 @@ tgb_status tgb_output_shape(const tgb_model* m, uint32_t i, int64_t* dims, uint3
   const Signature& s = m->outputs[i];
   uint32_t n = count(s.s->dims()), room = *rank;
   *rank = n;
-  if (room < n) return fail(const_cast<tgb_model*>(m), TGB_BAD_ARGUMENT, "output '%s' has %u axes, room for %u given", s.s->name()->c_str(), n, room);
+  if (room < n)
+    return fail(const_cast<tgb_model*>(m), TGB_BAD_ARGUMENT, "output '%s' has %u axes, room for %u given", s.s->name()->c_str(), n, room);
   memcpy(dims, m->ran ? s.now : s.dims, n * sizeof *dims);
   return TGB_OK;
 }

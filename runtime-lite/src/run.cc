@@ -1,5 +1,6 @@
-// One run: the caller's tensors are checked against the signature, variables are read off their shapes, the first variant that fits is taken,
-// its memory planned if sizes changed, inputs and outputs put in place without a copy where that is allowed, and its commands executed.
+// One run: the caller's tensors are checked against the signature, variables are read off their shapes, the first variant that fits is
+// taken, its memory planned if sizes changed, inputs and outputs put in place without a copy where that is allowed, and its commands
+// executed.
 #include <stdio.h>
 #include <string.h>
 
@@ -42,8 +43,8 @@ tgb_status check_tensor(tgb_model* m, tgb_side side, const Signature& s, const t
   uint32_t dtype;  // the caller's enum may hold anything
   memcpy(&dtype, &t.dtype, sizeof dtype);
   if (dtype != uint32_t(s.s->dtype()))
-    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' is %s, expected %s", side_name(side), name, dtype < tgf::kDtypes ? tgf::kDtypeRows[dtype].text : "no dtype",
-                tgf::row(dtype_of(*s.s)).text);
+    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' is %s, expected %s", side_name(side), name,
+                dtype < tgf::kDtypes ? tgf::kDtypeRows[dtype].text : "no dtype", tgf::row(dtype_of(*s.s)).text);
   if (!t.dims) {
     for (uint32_t k = 0; side == TGB_INPUT && k < rank; k++)
       if (s.vars[k]) return fail(m, TGB_BAD_ARGUMENT, "input '%s' has free sizes: dims must be given", name);
@@ -52,8 +53,8 @@ tgb_status check_tensor(tgb_model* m, tgb_side side, const Signature& s, const t
   bool good = t.rank == rank;
   for (uint32_t k = 0; good && k < rank; k++) good = t.dims[k] >= 0 && (s.vars[k] || t.dims[k] == s.dims[k]);
   if (!good)
-    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' has shape %s, expected %s", side_name(side), name, shape_text(got, sizeof got, t.rank, t.dims, nullptr),
-                shape_text(want, sizeof want, rank, s.dims, s.vars));
+    return fail(m, TGB_BAD_ARGUMENT, "%s '%s' has shape %s, expected %s", side_name(side), name,
+                shape_text(got, sizeof got, t.rank, t.dims, nullptr), shape_text(want, sizeof want, rank, s.dims, s.vars));
   if (side == TGB_OUTPUT) return TGB_OK;
   for (uint32_t k = 0; k < rank; k++) {
     int32_t var = s.s->dims()->Get(k)->var();
@@ -61,7 +62,8 @@ tgb_status check_tensor(tgb_model* m, tgb_side side, const Signature& s, const t
     const fb::Var& v = *m->b->vars()->Get(uint32_t(var));
     int64_t& value = m->next[var];
     if (value != kUnknown && value != t.dims[k])
-      return fail(m, TGB_BAD_ARGUMENT, "input '%s' has %s = %lld, an earlier input has %lld", name, v.name()->c_str(), (long long)t.dims[k], (long long)value);
+      return fail(m, TGB_BAD_ARGUMENT, "input '%s' has %s = %lld, an earlier input has %lld", name, v.name()->c_str(), (long long)t.dims[k],
+                  (long long)value);
     value = t.dims[k];
     if (value < v.min() || value > v.max() || value % v.multiple())
       return fail(m, TGB_BAD_ARGUMENT, "input '%s' has %s = %lld, allowed are multiples of %lld from %lld to %lld", name, v.name()->c_str(),
@@ -90,7 +92,8 @@ tgb_status gather(tgb_model* m, tgb_side side, const tgb_tensor* tensors, uint32
       tgb_tensor t = from_caller(p, stride);
       bool empty = side == TGB_INPUT && !t.bytes && t.dims;  // a tensor of no elements
       if (t.data || empty) {
-        if (t.memory != TGB_HOST) return fail(m, TGB_BAD_ARGUMENT, "%s '%s': device memory must be bound by tgb_bind", side_name(side), s.s->name()->c_str());
+        if (t.memory != TGB_HOST)
+          return fail(m, TGB_BAD_ARGUMENT, "%s '%s': device memory must be bound by tgb_bind", side_name(side), s.s->name()->c_str());
         s.given.tensor = t;
         see(m, &s.given);
         s.used = &s.given;
@@ -166,10 +169,11 @@ tgb_status place_outputs(tgb_model* m, OpenVariant* v) {
       char got[160], want[160];
       for (uint32_t k = 0; t.dims && k < rank; k++)
         if (t.dims[k] != s.now[k])
-          return fail(m, TGB_BAD_ARGUMENT, "output '%s' has shape %s, expected %s", s.s->name()->c_str(), shape_text(got, sizeof got, rank, t.dims, nullptr),
-                      shape_text(want, sizeof want, rank, s.now, nullptr));
+          return fail(m, TGB_BAD_ARGUMENT, "output '%s' has shape %s, expected %s", s.s->name()->c_str(),
+                      shape_text(got, sizeof got, rank, t.dims, nullptr), shape_text(want, sizeof want, rank, s.now, nullptr));
       if (t.bytes < bytes)
-        return fail(m, TGB_BAD_ARGUMENT, "output '%s' needs %llu bytes, %zu given", s.s->name()->c_str(), (unsigned long long)bytes, t.bytes);
+        return fail(m, TGB_BAD_ARGUMENT, "output '%s' needs %llu bytes, %zu given", s.s->name()->c_str(), (unsigned long long)bytes,
+                    t.bytes);
     }
     for (uint32_t k = 0; k < i; k++)
       if (m->outputs[k].used && overlap(m->outputs[k].used->tensor, t))
@@ -193,7 +197,8 @@ tgb_status place_inputs(tgb_model* m, OpenVariant* v) {
       if (t.dims[k] != s.now[k])
         return fail(m, TGB_BAD_ARGUMENT, "input '%s' has shape %s, expected %s at these variables", name,
                     shape_text(got, sizeof got, t.rank, t.dims, nullptr), shape_text(want, sizeof want, t.rank, s.now, nullptr));
-    if (t.bytes != bytes) return fail(m, TGB_BAD_ARGUMENT, "input '%s' has %zu bytes, expected %llu", name, t.bytes, (unsigned long long)bytes);
+    if (t.bytes != bytes)
+      return fail(m, TGB_BAD_ARGUMENT, "input '%s' has %zu bytes, expected %llu", name, t.bytes, (unsigned long long)bytes);
     uint32_t buffer = v->input_buffer[i];
     if (buffer == kNone) continue;  // the model does not look at it
     if (uint64_t(v->bytes[buffer]) > bytes) return fail(m, TGB_BAD_BUNDLE, "input '%s' is read beyond its end", name);
@@ -258,7 +263,8 @@ tgb_status deliver(tgb_model* m, OpenVariant* v, uint32_t i) {
   OpenDevice* d = device_of(m, *v, v->v->buffers()->Get(buffer)->device());
   if (s.used && !s.used->direct) {
     const tgb_tensor& t = s.used->tensor;
-    if (t.bytes < bytes) return fail(m, TGB_BAD_ARGUMENT, "output '%s' needs %llu bytes, %zu given", s.s->name()->c_str(), (unsigned long long)bytes, t.bytes);
+    if (t.bytes < bytes)
+      return fail(m, TGB_BAD_ARGUMENT, "output '%s' needs %llu bytes, %zu given", s.s->name()->c_str(), (unsigned long long)bytes, t.bytes);
     status = d->backend->read(d->device, v->table[buffer], t.data, bytes);
     if (status != TGB_OK) return device_failed(m, *d, status, "give an output");
   }

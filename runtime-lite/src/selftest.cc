@@ -24,7 +24,9 @@ T load(const void* p, uint64_t i) {
 
 double half(uint16_t h) {
   int exponent = h >> 10 & 31, fraction = h & 1023;
-  double v = exponent == 31 ? (fraction ? double(NAN) : double(INFINITY)) : exponent ? (1024 + fraction) * 0x1p-25 * double(1u << exponent) : fraction * 0x1p-24;
+  double v = exponent == 31 ? (fraction ? double(NAN) : double(INFINITY))
+             : exponent     ? (1024 + fraction) * 0x1p-25 * double(1u << exponent)
+                            : fraction * 0x1p-24;
   return h >> 15 ? -v : v;
 }
 
@@ -47,7 +49,9 @@ tgb_status compare(tgb_model* m, const fb::TestVector& t, uint32_t index, const 
   const Signature& s = m->outputs[index];
   const char* test = t.name() ? t.name()->c_str() : "test";
   const void* expected = m->file + m->b->segments()->Get(want.segment())->offset() + want.offset();
-  if (want.bytes() != got.bytes) return fail(m, TGB_MISMATCH, "%s: output '%s' has %zu bytes, expected %llu", test, s.s->name()->c_str(), got.bytes, (unsigned long long)want.bytes());
+  if (want.bytes() != got.bytes)
+    return fail(m, TGB_MISMATCH, "%s: output '%s' has %zu bytes, expected %llu", test, s.s->name()->c_str(), got.bytes,
+                (unsigned long long)want.bytes());
   tgf::Dtype d = tgf::Dtype(s.s->dtype());
   double a, b;
   if (!got.bytes || !number(d, got.data, 0, &a)) {
@@ -58,7 +62,9 @@ tgb_status compare(tgb_model* m, const fb::TestVector& t, uint32_t index, const 
   for (uint64_t i = 0; i < n; i++) {
     number(d, got.data, i, &a), number(d, expected, i, &b);
     bool same = a == b || (a != a && b != b) || fabs(a - b) <= t.absolute() + t.relative() * fabs(b);
-    if (!same) return fail(m, TGB_MISMATCH, "%s: output '%s', element %llu is %g, expected %g", test, s.s->name()->c_str(), (unsigned long long)i, a, b);
+    if (!same)
+      return fail(m, TGB_MISMATCH, "%s: output '%s', element %llu is %g, expected %g", test, s.s->name()->c_str(), (unsigned long long)i, a,
+                  b);
   }
   return TGB_OK;
 }

@@ -165,7 +165,9 @@ tgb_status open_variant(tgb_model* m, OpenVariant* v) {
   for (uint32_t i = 0; i < n; i++) {
     const fb::Buffer& b = *x.buffers()->Get(i);
     varies |= b.bytes()->code() != nullptr;
-    uint32_t* slot = b.kind() == fb::BufferKind::Input ? &v->input_buffer[b.index()] : b.kind() == fb::BufferKind::Output ? &v->output_buffer[b.index()] : nullptr;
+    uint32_t* slot = b.kind() == fb::BufferKind::Input    ? &v->input_buffer[b.index()]
+                     : b.kind() == fb::BufferKind::Output ? &v->output_buffer[b.index()]
+                                                          : nullptr;
     if (slot && *slot != kNone) return fail(m, TGB_BAD_BUNDLE, "buffer %u: an input or output has two buffers", i);
     if (slot) *slot = i;
   }
@@ -270,7 +272,8 @@ static tgb_status check_batch(tgb_model* m, OpenVariant* v, OpenBatch* b) {
     } else {
       uint64_t from = uint64_t(v->values[s.from_offset]), to = uint64_t(v->values[s.to_offset]), bytes = uint64_t(v->values[s.bytes]);
       uint64_t have = uint64_t(v->bytes[s.from]), room = uint64_t(v->bytes[s.to]);
-      if (from > have || bytes > have - from || to > room || bytes > room - to) return fail(m, TGB_BAD_BUNDLE, "a copy reaches beyond its buffers");
+      if (from > have || bytes > have - from || to > room || bytes > room - to)
+        return fail(m, TGB_BAD_BUNDLE, "a copy reaches beyond its buffers");
     }
     if (v->notes[i].flops != kNone) b->flops += uint64_t(v->values[v->notes[i].flops]);
     if (v->notes[i].bytes != kNone) b->bytes += uint64_t(v->values[v->notes[i].bytes]);
@@ -329,7 +332,8 @@ static tgb_status set_var(tgb_model* m, OpenVariant* v, uint32_t var, int64_t va
     if (b.var() == var) min = b.min(), max = b.max();
   }
   if (value < min || value > max)
-    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, outside %lld..%lld", x.name()->c_str(), (long long)value, (long long)min, (long long)max);
+    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, outside %lld..%lld", x.name()->c_str(), (long long)value, (long long)min,
+                (long long)max);
   if (m->vars[var] == value) return TGB_OK;
   m->vars[var] = value;
   v->planned = false;  // the next run begins with the upper bound again
@@ -364,7 +368,8 @@ tgb_status execute(tgb_model* m, OpenVariant* v, uint32_t first, uint32_t last) 
       case Command::Jump: pc = c.c; break;
       case Command::Enter: v->rounds[c.a] = 0; break;
       case Command::Count:
-        if (v->rounds[c.a]++ >= c.most) return fail(m, TGB_BAD_ARGUMENT, "a loop of the model ran more than %llu rounds", (unsigned long long)c.most);
+        if (v->rounds[c.a]++ >= c.most)
+          return fail(m, TGB_BAD_ARGUMENT, "a loop of the model ran more than %llu rounds", (unsigned long long)c.most);
         break;
     }
     if (s != TGB_OK) return s;

@@ -1,5 +1,5 @@
-// Hostile bundles never crash the reader: truncated, bit-flipped, and flipped with all digests made right again, so that the checks behind the
-// digests are met as well. Fixed seed; what opens is not run, since a changed bundle is other code.
+// Hostile bundles never crash the reader: truncated, bit-flipped, and flipped with all digests made right again, so that the checks behind
+// the digests are met as well. Fixed seed; what opens is not run, since a changed bundle is other code.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ std::vector<Case> cases() {
   b.form = 1;
   derived.variants[0].buffers.push_back(b);
   derived.variants[0].prepare = Block{{Batch{0, {Copy{3, 0, 4, 0, 16}}}}};  // no kernel: it would run at open, with damaged arguments
-  for (auto& [name, d] : std::vector<std::pair<std::string, BundleDesc>>{{"control", big}, {"state", state()}, {"free", free_size()}, {"derived", derived}}) {
+  for (auto& [name, d] :
+       std::vector<std::pair<std::string, BundleDesc>>{{"control", big}, {"state", state()}, {"free", free_size()}, {"derived", derived}}) {
     std::string path = write(d, "corrupt.tgb");
     all.push_back({name, file_bytes(path)});
     remove(path.c_str());
@@ -50,7 +51,9 @@ std::vector<Case> cases() {
 // Bytes at a multiple of 64.
 struct Aligned {
   u8* p;
-  explicit Aligned(const std::vector<u8>& b) : p(static_cast<u8*>(aligned_alloc(64, (b.size() + 63) / 64 * 64 + 64))) { std::copy(b.begin(), b.end(), p); }
+  explicit Aligned(const std::vector<u8>& b) : p(static_cast<u8*>(aligned_alloc(64, (b.size() + 63) / 64 * 64 + 64))) {
+    std::copy(b.begin(), b.end(), p);
+  }
   ~Aligned() { free(p); }
 };
 
@@ -91,9 +94,7 @@ void read_as_compiler(const std::vector<u8>& bytes) {
   fclose(f);
   try {
     read_bundle(path);
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find(path), std::string::npos);
-  }
+  } catch (const Error& e) { EXPECT_NE(std::string(e.what()).find(path), std::string::npos); }
   remove(path.c_str());
 }
 
@@ -183,7 +184,9 @@ TEST(Corrupt, DamagedObjectsNeverCrashTheLoader) {
     BundleDesc d = state();
     std::vector<u8> o = object;
     for (u32 k = 0, n = 1 + random() % 6; k < n; k++) {
-      size_t at = random() % 2 ? random() % o.size() : random() % 2 ? random() % 64 : o.size() - 1 - random() % std::min<size_t>(o.size(), 2000);
+      size_t at = random() % 2   ? random() % o.size()
+                  : random() % 2 ? random() % 64
+                                 : o.size() - 1 - random() % std::min<size_t>(o.size(), 2000);
       o[at] = random() % 2 ? u8(random()) : u8(o[at] ^ (1u << random() % 8));
     }
     if (random() % 8 == 0) o.resize(random() % o.size());

@@ -46,7 +46,8 @@ testing::AssertionResult says(const Model& m, tgb_status got, tgb_status want, c
 
 struct File {  // a bundle that is removed with the test
   std::string path;
-  File(const BundleDesc& d, WriteOptions o = {}) : path(write(d, std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".tgb", o)) {}
+  File(const BundleDesc& d, WriteOptions o = {})
+      : path(write(d, std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".tgb", o)) {}
   ~File() { remove(path.c_str()); }
 };
 
@@ -124,7 +125,8 @@ TEST(Run, LoaderResolvesTablesDataCallsAndJumps) {
   ASSERT_EQ(m.run({}, out), TGB_OK);
   auto* y = static_cast<const double*>(out[0].data);
   // table + 10, the first three moved up by one; then memset's zero, two counters, y[2] * y[3].
-  EXPECT_EQ((std::vector<double>(y, y + 12)), (std::vector<double>{11.5, 11.5, 12.5, 14.5, 26.5, 11.5, 12.5, 14.5, 0, 7, 100, 12.5 * 14.5}));
+  EXPECT_EQ((std::vector<double>(y, y + 12)),
+            (std::vector<double>{11.5, 11.5, 12.5, 14.5, 26.5, 11.5, 12.5, 14.5, 0, 7, 100, 12.5 * 14.5}));
   ASSERT_EQ(m.run({}, out), TGB_OK);
   y = static_cast<const double*>(out[0].data);
   EXPECT_EQ(y[9], 8);
@@ -342,7 +344,7 @@ TEST(Memory, DerivedWeightsArePreparedAtOpen) {
   b.form = 1;
   d.variants[0].buffers.push_back(b);
   u32 square = 0;
-  d.variants[0].prepare = Block{{Batch{0, {launch(square, {4, 3}, {4})}}}};            // w * w
+  d.variants[0].prepare = Block{{Batch{0, {launch(square, {4, 3}, {4})}}}};                // w * w
   std::get<Launch>(std::get<Batch>(d.variants[0].body.commands[0]).steps[1]).args[2] = 4;  // y = x * x + w * w
   File f(d);
   Model m(f.path);
@@ -405,7 +407,9 @@ TEST(Memory, OutOfMemoryAtAnyPointIsAStatus) {
     static long left;
     left = room;
     tgb_options o = {};
-    o.alloc = [](void*, size_t n, size_t align) -> void* { return left-- > 0 ? aligned_alloc(align, (n + align - 1) / align * align) : nullptr; };
+    o.alloc = [](void*, size_t n, size_t align) -> void* {
+      return left-- > 0 ? aligned_alloc(align, (n + align - 1) / align * align) : nullptr;
+    };
     o.free = [](void*, void* p) { free(p); };
     Model m(f.path, o);
     if (m.status == TGB_OK) return;  // everything was allowed
@@ -552,7 +556,8 @@ TEST(Targets, FirstThatFitsIsTakenOrTheOneNamed) {
   EXPECT_TRUE(says(refused, refused.status, TGB_NO_DEVICE, "CPU:LLVM:x86_64,tomorrow: this one lacks avx9000"));
   o.device = "METAL";
   Model none(f.path, o);
-  EXPECT_TRUE(says(none, none.status, TGB_NO_DEVICE, "DEV=METAL names none of its targets: CPU:LLVM:x86_64,tomorrow " + first.device + ":CLANG"));
+  EXPECT_TRUE(
+      says(none, none.status, TGB_NO_DEVICE, "DEV=METAL names none of its targets: CPU:LLVM:x86_64,tomorrow " + first.device + ":CLANG"));
   o.device = "CPUU";
   Model typo(f.path, o);
   EXPECT_TRUE(says(typo, typo.status, TGB_BAD_ARGUMENT, "did you mean: 'CPU'"));

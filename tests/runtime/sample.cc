@@ -1,10 +1,10 @@
 #include "sample.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
-
-#include <unistd.h>
 
 namespace sample {
 
@@ -116,18 +116,15 @@ BundleDesc control() {
   u32 increment = program(d, "increment", {RW}, 1);
   Variant v;
   v.targets = {0};
-  v.buffers = {buffer(BufferKind::Input, 32), buffer(BufferKind::Scratch, 8, 0, {0}, tgf::Dtype::I64), buffer(BufferKind::Output, 4 * found, 0, {1}),
-               buffer(BufferKind::Output, 16, 1, {2})};
+  v.buffers = {buffer(BufferKind::Input, 32), buffer(BufferKind::Scratch, 8, 0, {0}, tgf::Dtype::I64),
+               buffer(BufferKind::Output, 4 * found, 0, {1}), buffer(BufferKind::Output, 16, 1, {2})};
   auto many = std::make_shared<Block>(), few = std::make_shared<Block>(), loop = std::make_shared<Block>();
   many->commands = {Batch{0, {launch(fill, {3}, {4, 100})}}};
   few->commands = {Batch{0, {launch(fill, {3}, {4, 0 - found})}}};
   loop->commands = {Batch{0, {launch(increment, {3}, {4})}}, SetVar{1, rounds - 1}};
-  v.body.commands = {Batch{0, {launch(count, {1, 0}, {8})}},
-                     ReadVar{0, 1, 0},
-                     Batch{0, {launch(compact, {2, 0}, {8})}},
-                     If{Expr::op(tgf::ExprOp::Lt, 5, found), many, few},
-                     SetVar{1, Expr::op(tgf::ExprOp::Min, found, 3)},
-                     While{Expr::op(tgf::ExprOp::Lt, 0, rounds), loop, 10}};
+  v.body.commands = {Batch{0, {launch(count, {1, 0}, {8})}},          ReadVar{0, 1, 0},
+                     Batch{0, {launch(compact, {2, 0}, {8})}},        If{Expr::op(tgf::ExprOp::Lt, 5, found), many, few},
+                     SetVar{1, Expr::op(tgf::ExprOp::Min, found, 3)}, While{Expr::op(tgf::ExprOp::Lt, 0, rounds), loop, 10}};
   d.variants = {v};
   return d;
 }

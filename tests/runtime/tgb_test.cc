@@ -1,13 +1,12 @@
 // tgb and the example program as a user meets them: outputs, files, and errors of one line with an exit code.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-
-#include <sys/wait.h>
 
 #include "sample.h"
 
@@ -125,7 +124,8 @@ TEST_F(Tgb, EveryDtypeGoesThroughNpy) {
     write_model(copy(tgf::Dtype(i), {5}));
     int width = row.bits < 8 ? 1 : row.bits / 8;
     std::string data;
-    for (int k = 0; k < 5 * width; k++) data += char(row.bits < 8 ? (k * 7 + 1) & ((1 << row.bits) - 1) : row.cls == tgf::Class::Bool ? k % 2 : k * 17 + 3);
+    for (int k = 0; k < 5 * width; k++)
+      data += char(row.bits < 8 ? (k * 7 + 1) & ((1 << row.bits) - 1) : row.cls == tgf::Class::Bool ? k % 2 : k * 17 + 3);
     write_file("x.npy", npy(row.npy, "5,", data));
     Outcome o = tgb("run " + model + " --input x=" + dir + "/x.npy --output " + dir + "/out");
     EXPECT_EQ(o.code, 0) << row.text << ": " << o.err;
@@ -176,14 +176,16 @@ TEST_F(Tgb, BenchPrintsOneJsonObject) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 1);
   EXPECT_EQ(o.out.rfind("{\"load_ms\": ", 0), 0u);
-  for (const char* key : {"first_ms", "median_ms", "p90_ms", "peak_rss_bytes", "\"kernels\": [{\"name\": \"", "\"ms\": ", "\"gflops\": ", "\"gbs\": "})
+  for (const char* key :
+       {"first_ms", "median_ms", "p90_ms", "peak_rss_bytes", "\"kernels\": [{\"name\": \"", "\"ms\": ", "\"gflops\": ", "\"gbs\": "})
     EXPECT_NE(o.out.find(key), std::string::npos) << key;
   EXPECT_EQ(tgb("bench " + model + " --runs 3").code, 0);
 }
 
 TEST_F(Tgb, InfoCheckSelftest) {
   BundleDesc d = square_add(2);
-  d.tests.push_back({"t", {{Bytes::own({0, 0, 0x80, 0x3f, 0, 0, 0, 0}), {2}}}, {{Bytes::own({0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f}), {2}}}, 0, 0});
+  d.tests.push_back(
+      {"t", {{Bytes::own({0, 0, 0x80, 0x3f, 0, 0, 0, 0}), {2}}}, {{Bytes::own({0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f}), {2}}}, 0, 0});
   write_model(d);
   Outcome o = tgb("info " + model);
   EXPECT_EQ(o.code, 0);

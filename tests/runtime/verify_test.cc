@@ -1,8 +1,9 @@
-// The verifier by table (formats/verify.cc) against flatc: its tables are compared with the schema as flatc understands it, and its verdicts on
-// damaged bytes with those of the verifier that flatc generates.
-#include <gtest/gtest.h>
+// The verifier by table (formats/verify.cc) against flatc: its tables are compared with the schema as flatc understands it, and its
+// verdicts on damaged bytes with those of the verifier that flatc generates.
+#include "formats/verify.h"
 
 #include <flatbuffers/reflection.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -11,16 +12,16 @@
 
 #include "formats/bundle_generated.h"
 #include "formats/header.h"
-#include "formats/verify.h"
 #include "sample.h"
 
 namespace sample {
 namespace {
 
 // Row of each table, in the order of formats/verify.cc.
-const char* const kNames[] = {"Expr", "Var", "KeyValue", "Dim", "Signature", "State", "Segment", "Form", "Constant", "Target",
-                              "Program", "Image", "Buffer", "Launch", "Copy", "Batch", "ReadVar", "SetVar", "If", "While",
-                              "Block", "Bound", "Variant", "TargetKernels", "Portable", "Provenance", "TestTensor", "TestVector", "Seal", "Bundle"};
+const char* const kNames[] = {"Expr",     "Var",        "KeyValue",   "Dim",        "Signature", "State",  "Segment", "Form",
+                              "Constant", "Target",     "Program",    "Image",      "Buffer",    "Launch", "Copy",    "Batch",
+                              "ReadVar",  "SetVar",     "If",         "While",      "Block",     "Bound",  "Variant", "TargetKernels",
+                              "Portable", "Provenance", "TestTensor", "TestVector", "Seal",      "Bundle"};
 
 struct Schema {
   std::vector<u8> bytes = file_bytes(BFBS);
@@ -58,15 +59,24 @@ struct Schema {
     for (auto& [id, f] : by_id) {
       auto base = f->type()->base_type(), element = f->type()->element();
       std::string code;
-      if (scalar(base)) code = scalar(base);
-      else if (base == reflection::String) code = "s";
-      else if (base == reflection::Obj) code = std::string("t") + letter(f->type()->index());
-      else if (base == reflection::Vector && element == reflection::UType) continue;  // goes with its values
-      else if (base == reflection::Vector && element == reflection::Union) code = std::string("x") + union_letter(f->type()->index());
-      else if (base == reflection::Vector && element == reflection::String) code = "w";
-      else if (base == reflection::Vector && element == reflection::Obj) code = std::string("v") + letter(f->type()->index());
-      else if (base == reflection::Vector) code = scalar(element) == '1' ? "a" : scalar(element) == '4' ? "b" : "c";
-      else ADD_FAILURE() << "verify.cc has no code for " << f->name()->str();
+      if (scalar(base))
+        code = scalar(base);
+      else if (base == reflection::String)
+        code = "s";
+      else if (base == reflection::Obj)
+        code = std::string("t") + letter(f->type()->index());
+      else if (base == reflection::Vector && element == reflection::UType)
+        continue;  // goes with its values
+      else if (base == reflection::Vector && element == reflection::Union)
+        code = std::string("x") + union_letter(f->type()->index());
+      else if (base == reflection::Vector && element == reflection::String)
+        code = "w";
+      else if (base == reflection::Vector && element == reflection::Obj)
+        code = std::string("v") + letter(f->type()->index());
+      else if (base == reflection::Vector)
+        code = scalar(element) == '1' ? "a" : scalar(element) == '4' ? "b" : "c";
+      else
+        ADD_FAILURE() << "verify.cc has no code for " << f->name()->str();
       if (f->required()) code[0] = char(code[0] - 32);
       s += code;
     }
@@ -124,7 +134,8 @@ TEST(Verify, AgreesWithFlatcsVerifier) {
   }
   EXPECT_GT(both, 1000);
   EXPECT_GT(none, 1000);
-  EXPECT_LT(stricter, both / 20) << "refuses much of what flatc's verifier accepts";  // alignment of 8-byte elements; unions of unknown type
+  EXPECT_LT(stricter, both / 20)
+      << "refuses much of what flatc's verifier accepts";  // alignment of 8-byte elements; unions of unknown type
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// tgb bench: load, first run, median and 90th percentile of the next ones, peak memory, and the kernels by time. Kernels are timed in runs of
-// their own, since taking times costs some.
+// tgb bench: load, first run, median and 90th percentile of the next ones, peak memory, and the kernels by time. Kernels are timed in runs
+// of their own, since taking times costs some.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +47,12 @@ void print_quoted(const char* s) {
   putchar('"');
   for (; *s; s++) {
     unsigned char c = static_cast<unsigned char>(*s);
-    if (c == '"' || c == '\\') printf("\\%c", c);
-    else if (c < 32) printf("\\u%04x", c);
-    else putchar(c);
+    if (c == '"' || c == '\\')
+      printf("\\%c", c);
+    else if (c < 32)
+      printf("\\u%04x", c);
+    else
+      putchar(c);
   }
   putchar('"');
 }
@@ -99,13 +102,14 @@ int verb_bench(int argc, char** argv) {
   double total = 0;
   for (uint32_t i = 0; i < kernels.n; i++) total += kernels.k[i].ms;
   if (json) {
-    printf("{\"load_ms\": %.4f, \"first_ms\": %.4f, \"median_ms\": %.4f, \"p90_ms\": %.4f, \"peak_rss_bytes\": %lld, \"kernels\": [", load_ms, first_ms,
-           median, p90, (long long)usage.ru_maxrss * 1024);
+    printf("{\"load_ms\": %.4f, \"first_ms\": %.4f, \"median_ms\": %.4f, \"p90_ms\": %.4f, \"peak_rss_bytes\": %lld, \"kernels\": [",
+           load_ms, first_ms, median, p90, (long long)usage.ru_maxrss * 1024);
   } else {
-    printf("load %.3f ms, first run %.3f ms\nmedian %.3f ms, p90 %.3f ms, best %.3f ms of %llu runs\npeak memory %.1f MB\n", load_ms, first_ms, median, p90,
-           times[0], (unsigned long long)runs, double(usage.ru_maxrss) / 1024);
+    printf("load %.3f ms, first run %.3f ms\nmedian %.3f ms, p90 %.3f ms, best %.3f ms of %llu runs\npeak memory %.1f MB\n", load_ms,
+           first_ms, median, p90, times[0], (unsigned long long)runs, double(usage.ru_maxrss) / 1024);
     printf("a run: %llu kernels, %.3f GFLOP, %.1f MB moved; %.1f MB in use\n", (unsigned long long)(counters.kernels / counters.runs),
-           double(counters.flops) / double(counters.runs) * 1e-9, double(counters.bytes) / double(counters.runs) * 1e-6, double(counters.memory_bytes) * 1e-6);
+           double(counters.flops) / double(counters.runs) * 1e-9, double(counters.bytes) / double(counters.runs) * 1e-6,
+           double(counters.memory_bytes) * 1e-6);
     printf("%10s %6s %10s %8s  kernel\n", "ms", "%", "GFLOP/s", "GB/s");
   }
   for (uint32_t i = 0; i < kernels.n; i++) {

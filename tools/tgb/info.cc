@@ -16,8 +16,10 @@ static void print_signature(const char* side, uint32_t i, const tgb_signature& s
   printf("%-8s%u %s %s[", side, i, s.name, tgb_dtype_name(s.dtype));
   for (uint32_t k = 0; k < s.rank; k++) {
     if (k) putchar(',');
-    if (s.vars[k]) printf("%s", s.vars[k]);
-    else printf("%lld", (long long)s.dims[k]);
+    if (s.vars[k])
+      printf("%s", s.vars[k]);
+    else
+      printf("%lld", (long long)s.dims[k]);
   }
   printf("]\n");
 }
@@ -53,15 +55,17 @@ int verb_info(int argc, char** argv) {
     tgb_variant_info v = {};
     v.size = sizeof v;
     tgb_variant(m, i, &v);
-    printf("variant %u %s: %u kernels, %.2f MB of memory beside the weights%s%s\n", i, v.target, v.kernels, double(v.memory_bytes) * 1e-6, v.note ? "; " : "",
-           v.note ? v.note : "");
+    printf("variant %u %s: %u kernels, %.2f MB of memory beside the weights%s%s\n", i, v.target, v.kernels, double(v.memory_bytes) * 1e-6,
+           v.note ? "; " : "", v.note ? v.note : "");
   }
   tgb_close(m);
   tgb_options here = {};
   here.size = sizeof here, here.device = device, here.threads = 1;
   tgb_model* open = nullptr;
-  if (tgb_open_file(path, &here, &open) == TGB_OK) printf("runs here\n");
-  else printf("does not run here: %s\n", tgb_message(nullptr));
+  if (tgb_open_file(path, &here, &open) == TGB_OK)
+    printf("runs here\n");
+  else
+    printf("does not run here: %s\n", tgb_message(nullptr));
   tgb_close(open);
   return 0;
 }

@@ -46,7 +46,8 @@ static uint32_t find_input(tgb_model* m, const char* path, const char* text, con
   if (!strchr(text, '=')) die_usage("--input %s: must be NAME_OR_INDEX=FILE", text);
   char names[400] = "";
   size_t at = 0;
-  for (uint32_t i = 0; i < n && at < sizeof names; i++) at += size_t(snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", input_of(m, i).name));
+  for (uint32_t i = 0; i < n && at < sizeof names; i++)
+    at += size_t(snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", input_of(m, i).name));
   die("%s has no input '%.*s'; it has: %s", path, int(strchr(text, '=') - text), text, n ? names : "none");
 }
 
@@ -175,7 +176,8 @@ tgb_tensor to_tgb(const Tensor& t) {
 
 const char* shape_text(char* room, size_t bytes, const tgb_tensor& t) {
   size_t at = size_t(snprintf(room, bytes, "%s[", tgb_dtype_name(t.dtype)));
-  for (uint32_t i = 0; i < t.rank && at < bytes; i++) at += size_t(snprintf(room + at, bytes - at, "%s%lld", i ? "," : "", (long long)t.dims[i]));
+  for (uint32_t i = 0; i < t.rank && at < bytes; i++)
+    at += size_t(snprintf(room + at, bytes - at, "%s%lld", i ? "," : "", (long long)t.dims[i]));
   if (at < bytes) snprintf(room + at, bytes - at, "]");
   return room;
 }
@@ -198,13 +200,18 @@ void print_element(const tgb_tensor& t, int64_t i) {
     }
     case tgf::Dtype::F16: {
       int exponent = int(raw >> 10 & 31), fraction = int(raw & 1023);
-      d = exponent == 31 ? (fraction ? double(NAN) : double(INFINITY)) : exponent ? (1024 + fraction) * 0x1p-25 * double(1u << exponent) : fraction * 0x1p-24;
+      d = exponent == 31 ? (fraction ? double(NAN) : double(INFINITY))
+          : exponent     ? (1024 + fraction) * 0x1p-25 * double(1u << exponent)
+                         : fraction * 0x1p-24;
       printf(" %.4g", raw >> 15 ? -d : d);
       break;
     }
     default:
-      if (row.cls == tgf::Class::Int) printf(" %lld", (long long)(int64_t(raw << (64 - row.bits)) >> (64 - row.bits)));
-      else if (row.cls == tgf::Class::Float) printf(" 0x%llx", (unsigned long long)raw);
-      else printf(" %llu", (unsigned long long)raw);
+      if (row.cls == tgf::Class::Int)
+        printf(" %lld", (long long)(int64_t(raw << (64 - row.bits)) >> (64 - row.bits)));
+      else if (row.cls == tgf::Class::Float)
+        printf(" 0x%llx", (unsigned long long)raw);
+      else
+        printf(" %llu", (unsigned long long)raw);
   }
 }

@@ -20,8 +20,10 @@ static void write_outputs(const char* dir, const tgb_tensor* outputs, uint32_t n
   }
   for (uint32_t i = 0; i < n; i++) {
     snprintf(temp, room, "%s/%u.npy.part", dir, i), snprintf(path, room, "%s/%u.npy", dir, i);
-    if (failed) remove(temp);
-    else if (rename(temp, path)) die("%s: %s", path, strerror(errno));
+    if (failed)
+      remove(temp);
+    else if (rename(temp, path))
+      die("%s: %s", path, strerror(errno));
   }
   if (failed) die("%s: cannot write the outputs: %s", dir, failed);
 }
@@ -30,8 +32,8 @@ int verb_run(int argc, char** argv) {
   RunOptions o = {};
   const char* dir = nullptr;
   Option options[] = {RUN_OPTIONS(o), {"--output", "DIR", "write each output to DIR/<index>.npy", Option::Text, &dir}};
-  const char* path = parse(argc, argv, "run", "MODEL.tgb", "Runs the model once. Prints names, dtypes, shapes and the first values.", options,
-                           sizeof options / sizeof *options);
+  const char* path = parse(argc, argv, "run", "MODEL.tgb", "Runs the model once. Prints names, dtypes, shapes and the first values.",
+                           options, sizeof options / sizeof *options);
   struct stat st;
   if (dir && stat(dir, &st)) die("--output %s: %s; make the folder first", dir, strerror(errno));
   if (dir && !S_ISDIR(st.st_mode)) die("--output %s: is not a folder", dir);
@@ -69,8 +71,8 @@ int verb_run(int argc, char** argv) {
   tgb_counters c = {};
   c.size = sizeof c;
   tgb_count(m, &c);
-  printf("run in %.3f ms: %llu kernels, %.3f GFLOP, %.1f MB moved, %.1f MB in use\n", ms, (unsigned long long)c.kernels, double(c.flops) * 1e-9,
-         double(c.bytes) * 1e-6, double(c.memory_bytes) * 1e-6);
+  printf("run in %.3f ms: %llu kernels, %.3f GFLOP, %.1f MB moved, %.1f MB in use\n", ms, (unsigned long long)c.kernels,
+         double(c.flops) * 1e-9, double(c.bytes) * 1e-6, double(c.memory_bytes) * 1e-6);
   tgb_close(m);
   return 0;
 }

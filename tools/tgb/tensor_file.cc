@@ -36,7 +36,8 @@ bool ends_with(const char* s, const char* tail) {
 void set_bytes(const char* path, Tensor* t) {
   int64_t n = 1;
   for (uint32_t i = 0; i < t->rank; i++)
-    if (t->dims[i] < 0 || __builtin_mul_overflow(n, t->dims[i], &n) || n > int64_t(1) << 46) die("%s: its shape has no sensible size", path);
+    if (t->dims[i] < 0 || __builtin_mul_overflow(n, t->dims[i], &n) || n > int64_t(1) << 46)
+      die("%s: its shape has no sensible size", path);
   t->bytes = size_t(tgf::dense_bytes(t->dtype, n));
 }
 
@@ -100,7 +101,8 @@ Tensor read_npy(const char* path, const Tensor& like) {
   char* header = static_cast<char*>(must_alloc(length + 1));
   memcpy(header, b.at + start, length);
   const char *descr = value_of(header, "descr"), *fortran = value_of(header, "fortran_order"), *shape = value_of(header, "shape");
-  if (!descr || !fortran || !shape || *descr != '\'' || *shape != '(') die("%s: has a header that is not understood (structured arrays are not)", path);
+  if (!descr || !fortran || !shape || *descr != '\'' || *shape != '(')
+    die("%s: has a header that is not understood (structured arrays are not)", path);
   Tensor t = {};
   t.dtype = npy_dtype(path, descr + 1, strcspn(descr + 1, "'"), like);
   for (const char* p = shape + 1; *p != ')';) {
@@ -123,8 +125,10 @@ Tensor read_npy(const char* path, const Tensor& like) {
     data = turned;
   }
   t.data = must_alloc(t.bytes);
-  if (bits < 8) pack(&t, data);
-  else memcpy(t.data, data, t.bytes);
+  if (bits < 8)
+    pack(&t, data);
+  else
+    memcpy(t.data, data, t.bytes);
   return t;
 }
 
@@ -153,13 +157,16 @@ struct Wire {
     return w;
   }
   void skip(uint32_t type) {
-    if (type == 0) varint();
-    else if (type == 2) bytes();
+    if (type == 0)
+      varint();
+    else if (type == 2)
+      bytes();
     else if (type == 1 || type == 5) {
       size_t n = type == 1 ? 8 : 4;
       if (n > size_t(end - at)) bad();
       at += n;
-    } else bad();
+    } else
+      bad();
   }
 };
 
@@ -209,19 +216,29 @@ Tensor read_pb(const char* path, const Tensor& like) {
     uint64_t key = w.varint();
     uint32_t field = uint32_t(key >> 3), type = uint32_t(key & 7);
     if (!field) w.bad();
-    if (field == 1) dims.add_field(w, type, 0);
-    else if (field == 2 && type == 0) onnx = w.varint();
-    else if (field == 4) values.add_field(w, type, 4);                               // float_data
-    else if (field == 5 || field == 7 || field == 11) values.add_field(w, type, 0);  // int32_data, int64_data, uint64_data
-    else if (field == 10) values.add_field(w, type, 8);                              // double_data
-    else if (field == 9 && type == 2) raw = w.bytes();
-    else if (field == 14 && type == 0) location = w.varint();
-    else w.skip(type);
+    if (field == 1)
+      dims.add_field(w, type, 0);
+    else if (field == 2 && type == 0)
+      onnx = w.varint();
+    else if (field == 4)
+      values.add_field(w, type, 4);  // float_data
+    else if (field == 5 || field == 7 || field == 11)
+      values.add_field(w, type, 0);  // int32_data, int64_data, uint64_data
+    else if (field == 10)
+      values.add_field(w, type, 8);  // double_data
+    else if (field == 9 && type == 2)
+      raw = w.bytes();
+    else if (field == 14 && type == 0)
+      location = w.varint();
+    else
+      w.skip(type);
   }
   if (location) die("%s: keeps its data in another file, which is not read", path);
   uint32_t d = 0;
   while (d < tgf::kDtypes && tgf::kDtypeRows[d].onnx != onnx) d++;
-  if (d == tgf::kDtypes) die("%s: has ONNX data type %llu, expected %u (%s)", path, (unsigned long long)onnx, tgf::row(like.dtype).onnx, tgf::row(like.dtype).text);
+  if (d == tgf::kDtypes)
+    die("%s: has ONNX data type %llu, expected %u (%s)", path, (unsigned long long)onnx, tgf::row(like.dtype).onnx,
+        tgf::row(like.dtype).text);
   t.dtype = tgf::Dtype(d);
   if (dims.n > 32) die("%s: has more than 32 axes", path);
   for (t.rank = 0; t.rank < dims.n; t.rank++) t.dims[t.rank] = int64_t(dims.v[t.rank]);
@@ -268,7 +285,8 @@ Tensor read_tensor(const char* path, const Tensor& like) {
 bool write_npy(const char* path, const Tensor& t) {
   char header[1024];
   int n = snprintf(header + 10, sizeof header - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (", tgf::row(t.dtype).npy) + 10;
-  for (uint32_t i = 0; i < t.rank; i++) n += snprintf(header + n, sizeof header - size_t(n), "%lld%s", (long long)t.dims[i], i + 1 < t.rank ? ", " : t.rank == 1 ? "," : "");
+  for (uint32_t i = 0; i < t.rank; i++)
+    n += snprintf(header + n, sizeof header - size_t(n), "%lld%s", (long long)t.dims[i], i + 1 < t.rank ? ", " : t.rank == 1 ? "," : "");
   n += snprintf(header + n, sizeof header - size_t(n), "), }");
   while ((n + 1) % 64) header[n++] = ' ';
   header[n++] = '\n';
@@ -280,7 +298,8 @@ bool write_npy(const char* path, const Tensor& t) {
   uint32_t bits = tgf::row(t.dtype).bits;
   if (bits < 8) {
     const uint8_t* from = static_cast<const uint8_t*>(t.data);
-    for (int64_t i = 0, e = elements(t); good && i < e; i++) good = fputc(from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1), f) != EOF;
+    for (int64_t i = 0, e = elements(t); good && i < e; i++)
+      good = fputc(from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1), f) != EOF;
   } else {
     good = good && fwrite(t.data, 1, t.bytes, f) == t.bytes;
   }

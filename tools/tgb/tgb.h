@@ -27,7 +27,8 @@ struct List {
   const char* item[kMaxList];
   uint32_t n;
 };
-// Reads argv[0..argc) into the options and the one positional argument. Prints help and leaves for --help; what it does not know is an error.
+// Reads argv[0..argc) into the options and the one positional argument. Prints help and leaves for --help; what it does not know is an
+// error.
 const char* parse(int argc, char** argv, const char* verb, const char* positional, const char* about, const Option* options, uint32_t n);
 
 // ---- models and tensors
@@ -53,12 +54,14 @@ struct RunOptions {
   const char* device;
   uint64_t threads, seed;
 };
-#define RUN_OPTIONS(o)                                                                                                                      \
-  {"--input", "NAME_OR_INDEX=FILE", "an input: .npy, .pb (ONNX TensorProto) or .bin (raw); random if not given", Option::List, &(o).inputs}, \
-      {"--var", "NAME=N", "the value of a free size that no given input has; the largest if not given", Option::List, &(o).vars},            \
-      {"--device", "DEV", "target as in DEV", Option::Text, &(o).device},                                                                   \
-      {"--threads", "N", "threads of a CPU; NUM_CPU_THREADS, else all cores, if not given", Option::Number, &(o).threads},                  \
-      {"--seed", "N", "of random inputs", Option::Number, &(o).seed}
+#define RUN_OPTIONS(o)                                                                                                            \
+  {"--input", "NAME_OR_INDEX=FILE", "an input: .npy, .pb (ONNX TensorProto) or .bin (raw); random if not given", Option::List,    \
+   &(o).inputs},                                                                                                                  \
+      {"--var", "NAME=N", "the value of a free size that no given input has; the largest if not given", Option::List, &(o).vars}, \
+      {"--device", "DEV", "target as in DEV", Option::Text, &(o).device},                                                         \
+      {"--threads", "N", "threads of a CPU; NUM_CPU_THREADS, else all cores, if not given", Option::Number, &(o).threads}, {      \
+    "--seed", "N", "of random inputs", Option::Number, &(o).seed                                                                  \
+  }
 
 tgb_model* open_model(const char* path, const RunOptions& o);
 Tensor like(const tgb_signature& s);  // dtype and largest dims

@@ -2,13 +2,12 @@
 #include "bundle/bundle.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-
-#include <unistd.h>
 
 #include "base/error.h"
 #include "formats/bundle_generated.h"
@@ -20,8 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Folder {
-  std::string path = (fs::temp_directory_path() / ("tg_bundle_" + std::to_string(getpid()) + "_" +
-                                                    testing::UnitTest::GetInstance()->current_test_info()->name())).string();
+  std::string path = (fs::temp_directory_path() /
+                      ("tg_bundle_" + std::to_string(getpid()) + "_" + testing::UnitTest::GetInstance()->current_test_info()->name()))
+                         .string();
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   std::string file(const std::string& name) const { return path + "/" + name; }
@@ -52,7 +52,13 @@ BundleDesc everything() {
   derived.layout = "(a/4, a%4)", derived.derived = true, derived.bytes.size = 48;
   d.constants.back().forms.push_back(derived);
   d.constants.push_back({"big", tgf::Dtype::U8, {70000}, {}});
-  d.constants.back().forms.push_back({tgf::Dtype::U8, "packed", Bytes::lazy(70000, [](std::span<u8> out) { auto p = pattern(70000, 9); std::copy(p.begin(), p.end(), out.begin()); }), false});
+  d.constants.back().forms.push_back({tgf::Dtype::U8, "packed",
+                                      Bytes::lazy(70000,
+                                                  [](std::span<u8> out) {
+                                                    auto p = pattern(70000, 9);
+                                                    std::copy(p.begin(), p.end(), out.begin());
+                                                  }),
+                                      false});
   d.targets = {{"CPU", "LLVM", "x86_64,znver4", {"x86_64", "avx2"}}, {"CL", "OPENCL", "", {}}};
   d.objects = {Bytes::own(pattern(1000, 3)), Bytes::own(pattern(77, 4))};
   d.programs = {{"first kernel", "k0", 0, ProgramKind::ElfObject, 0, {Access::Write, Access::Read}, 1, 0},
@@ -192,9 +198,7 @@ TEST(Read, DamageIsAnErrorThatNamesTheFile) {
     try {
       read_bundle(f.file("bad.tgb"));
       ADD_FAILURE() << "byte " << at << " was not missed";
-    } catch (const Error& e) {
-      EXPECT_EQ(std::string(e.what()).find(f.file("bad.tgb")), 0u) << e.what();
-    }
+    } catch (const Error& e) { EXPECT_EQ(std::string(e.what()).find(f.file("bad.tgb")), 0u) << e.what(); }
   }
 }
 
@@ -254,11 +258,15 @@ TEST(Expr, ConstantsFold) {
 
 TEST(Expr, EveryOpByHand) {
   using Op = tgf::ExprOp;
-  struct Case { Op op; i64 a, b, want; };
-  const Case cases[] = {{Op::Add, 2, 3, 5},        {Op::Sub, 2, 3, -1},     {Op::Mul, -4, 3, -12},   {Op::FloorDiv, 7, 2, 3},  {Op::FloorDiv, -7, 2, -4},
-                        {Op::FloorDiv, 7, -2, -4}, {Op::FloorMod, 7, 3, 1}, {Op::FloorMod, -7, 3, 2}, {Op::FloorMod, 7, -3, -2}, {Op::Min, 1, -1, -1},
-                        {Op::Max, 1, -1, 1},       {Op::Lt, 1, 2, 1},       {Op::Lt, 2, 2, 0},        {Op::Le, 2, 2, 1},        {Op::Eq, 2, 3, 0},
-                        {Op::Ne, 2, 3, 1},         {Op::And, 6, 3, 2},      {Op::Or, 6, 3, 7},        {Op::Xor, 6, 3, 5},       {Op::Shl, 3, 4, 48},
+  struct Case {
+    Op op;
+    i64 a, b, want;
+  };
+  const Case cases[] = {{Op::Add, 2, 3, 5},        {Op::Sub, 2, 3, -1},       {Op::Mul, -4, 3, -12},   {Op::FloorDiv, 7, 2, 3},
+                        {Op::FloorDiv, -7, 2, -4}, {Op::FloorDiv, 7, -2, -4}, {Op::FloorMod, 7, 3, 1}, {Op::FloorMod, -7, 3, 2},
+                        {Op::FloorMod, 7, -3, -2}, {Op::Min, 1, -1, -1},      {Op::Max, 1, -1, 1},     {Op::Lt, 1, 2, 1},
+                        {Op::Lt, 2, 2, 0},         {Op::Le, 2, 2, 1},         {Op::Eq, 2, 3, 0},       {Op::Ne, 2, 3, 1},
+                        {Op::And, 6, 3, 2},        {Op::Or, 6, 3, 7},         {Op::Xor, 6, 3, 5},      {Op::Shl, 3, 4, 48},
                         {Op::Shr, -16, 2, -4}};
   for (const Case& c : cases) {
     EXPECT_EQ(value(Expr::op(c.op, Expr::var(0), Expr::var(1)), {c.a, c.b}), c.want) << int(c.op);
@@ -288,12 +296,12 @@ TEST(Expr, MalformedCodeIsRefused) {
   EXPECT_TRUE(valid({1, 5}));
   EXPECT_TRUE(valid({3, 0, 0}));
   EXPECT_FALSE(valid({}));
-  EXPECT_FALSE(valid({1}));             // operand missing
-  EXPECT_FALSE(valid({2, 0, 0, 0}));    // operand cut
-  EXPECT_FALSE(valid({3, 1, 0}));       // no such variable
-  EXPECT_FALSE(valid({4}));             // nothing on the stack
-  EXPECT_FALSE(valid({1, 5, 4}));       // one value for two
-  EXPECT_FALSE(valid({1, 5, 1, 6}));    // two values left
+  EXPECT_FALSE(valid({1}));           // operand missing
+  EXPECT_FALSE(valid({2, 0, 0, 0}));  // operand cut
+  EXPECT_FALSE(valid({3, 1, 0}));     // no such variable
+  EXPECT_FALSE(valid({4}));           // nothing on the stack
+  EXPECT_FALSE(valid({1, 5, 4}));     // one value for two
+  EXPECT_FALSE(valid({1, 5, 1, 6}));  // two values left
   EXPECT_FALSE(valid({0, 1, 5}));
   EXPECT_FALSE(valid({99}));
   std::vector<u8> deep;

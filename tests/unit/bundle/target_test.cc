@@ -48,8 +48,10 @@ TEST(Target, PartsAreFoundAndUpperCased) {
 
 TEST(Target, ErrorsSayWhatAndWhatToDo) {
   EXPECT_EQ(parsed("A+B+C"), "error: too many '+' in target string: 'A+B+C'; a target is [interface[:indices]+]device[:renderer[:arch]]");
-  EXPECT_EQ(parsed("CPU:a:b:c"), "error: too many ':' in target string: 'CPU:a:b:c'; a target is [interface[:indices]+]device[:renderer[:arch]]");
-  EXPECT_EQ(parsed("KFD:0:1+AMD"), "error: too many ':' in target string: 'KFD:0:1+AMD'; a target is [interface[:indices]+]device[:renderer[:arch]]");
+  EXPECT_EQ(parsed("CPU:a:b:c"),
+            "error: too many ':' in target string: 'CPU:a:b:c'; a target is [interface[:indices]+]device[:renderer[:arch]]");
+  EXPECT_EQ(parsed("KFD:0:1+AMD"),
+            "error: too many ':' in target string: 'KFD:0:1+AMD'; a target is [interface[:indices]+]device[:renderer[:arch]]");
   EXPECT_EQ(parsed("CPQ"), "error: DEV=CPQ: unknown device 'CPQ', did you mean: 'CPU'? List with: tgaot devices");
   EXPECT_EQ(parsed("CPU:LLM"), "error: DEV=CPU:LLM: CPU has no renderer 'LLM', did you mean: 'LLVM'?");
   EXPECT_EQ(parsed("KFDD+AMD"), "error: DEV=KFDD+AMD: AMD has no interface 'KFDD', did you mean: 'KFD'?");
@@ -62,7 +64,8 @@ TEST(Target, ErrorsSayWhatAndWhatToDo) {
 }
 
 TEST(Target, PrintsAsItIsRead) {
-  for (const char* t : {"CPU", "CPU:CLANG", "AMD::gfx950", "USB+AMD", "USB:1+AMD::gfx950", ":1+CL", "RPC:h:1+CPU:LLVM:x86_64,znver4"}) EXPECT_EQ(printed(t), t);
+  for (const char* t : {"CPU", "CPU:CLANG", "AMD::gfx950", "USB+AMD", "USB:1+AMD::gfx950", ":1+CL", "RPC:h:1+CPU:LLVM:x86_64,znver4"})
+    EXPECT_EQ(printed(t), t);
 }
 
 TEST(Dtype, BytesOfPackedKinds) {
