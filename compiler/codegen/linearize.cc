@@ -92,8 +92,12 @@ class Linearizer {
           todo.pop_back();
           if (seen[u] || u.is(Op::After)) continue;
           seen[u] = 1;
-          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0)))
-            for (UOp r : closed_ranges(s)) rereads_[u.id()].push_back(r);
+          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0))) {
+            // Of several nests (the copies of PEEL): the loops that all of them are in.
+            std::vector<UOp> loops = closed_ranges(s);
+            auto [it, fresh] = rereads_.try_emplace(u.id(), loops);
+            if (!fresh) std::erase_if(it->second, [&](UOp r) { return std::find(loops.begin(), loops.end(), r) == loops.end(); });
+          }
           todo.insert(todo.end(), u.src().begin(), u.src().end());
         }
       }

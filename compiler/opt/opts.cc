@@ -15,6 +15,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
 #include "rules/symbolic.h"
@@ -562,6 +563,15 @@ R pack(const Kernel& k, const Opt& o) {
   n.slots[size_t(o.target)].layout.pieces.clear();
   for (const Digit& d : digits) n.slots[size_t(o.target)].layout.pieces.push_back({d.axis, d.size});
   n.ast = drop_padding_gates(k.ast, o.target, slot.dims);
+  // Other loads than the first, and those whose gates an earlier PACK has dropped, must find padding too.
+  for (UOp u : toposort(n.ast))
+    if (u.is(Op::Load) && u.nsrc() == 1 && u.src(0).src(0).is(Op::Param) && u.src(0).src(0).arg_int() == o.target)
+      for (size_t axis = 0; axis < slot.dims.size(); axis++) {
+        i64 covered = 1;
+        for (const Digit& d : digits)
+          if (d.axis == i64(axis)) covered *= d.size;
+        if (bounds(u.src(0).src(axis + 1)).hi >= covered) return R::no("axis ", axis, " of slot ", o.target, " is read beyond its first loops");
+      }
   n.opts.push_back(o);
   return n;
 }

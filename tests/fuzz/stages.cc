@@ -24,8 +24,8 @@ namespace {
 
 std::string g_now, g_ran;
 void runs(const Call& call, const std::string& opts) {
-  g_now = call.name + " [" + opts + "]";
-  g_ran += "  " + g_now + "\n";
+  g_now = call.name + " [" + opts + "]\n" + print(call.ast);
+  g_ran += "  " + call.name + " [" + opts + "]\n";
 }
 
 std::vector<Values> start(const Schedule& s, const Case& c) {

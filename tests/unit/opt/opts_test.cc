@@ -346,6 +346,13 @@ TEST_F(Opts, PackRefusesOffsetsAndSteps) {
   finish({store(at(o, {i}), load(w, {i * 2}), {i})});
   EXPECT_EQ(refusal("PACK 1"), "axis 0 of slot 1 is read in overlapping pieces");
 }
+TEST_F(Opts, PackOfALoopThatIsCutIntoNests) {
+  // 11 padded to 16 and packed so; then cut 15 + 1: the second nest reads padding that the first one's loops do not cover.
+  matmul(3, 11, 4);
+  Kernel q = with(k, "PADTO 1 16, PACK 2, PEEL 1 3");
+  EXPECT_EQ(q.slots[2].layout.elems(), 64);
+  EXPECT_EQ(refusal(q, "PACK 2"), "axis 1 of slot 2 is read beyond its first loops");
+}
 // Two reads of one constant in different orders: one layout serves both.
 TEST_F(Opts, PackOfAConstantThatIsReadTwice) {
   UOp o = buffer({6, 6}), w = buffer({6, 6}, true), i = loop(0, 6), j = loop(1, 6);
@@ -413,6 +420,16 @@ TEST_F(Opts, KeepRefusals) {
 TEST_F(Opts, NothingToKeep) {
   stream(3, 8);
   EXPECT_EQ(refusal("KEEP 0 3"), "no row value 0; there are 0");
+}
+
+// A branch of a CONCAT reads another part of the buffer that it stores into.
+TEST_F(Opts, AKernelThatReadsItsOwnOutput) {
+  UOp o = buffer({2, 6, 10}), w = buffer({10, 10}), i = loop(0, 2), m = loop(1, 3), j = loop(2, 10), l = reduce_loop(3, 10);
+  finish({store(at(o, {i, m + 3, j}), reduce(ReduceKind::Add, load(o, {i, m, l}) * load(w, {l, j}), {l}), {i, m, j})});
+  with(k, "PEEL 2 4");
+  with(k, "UNROLL 3 10, PEEL 2 4");
+  with(k, "VECTOR 3 10, PEEL 2 4");
+  with(k, "UNROLL 3 10, PEEL 2 4, UPCAST 2 4, UPCAST 102 2, THREAD 0 2");
 }
 
 // --- combinations -----------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,132 @@
+// The hand-written choice: what must hold of it on every target, and that it keeps the meaning.
+#include "small_kernel.h"
+
+using namespace tg;
+
+namespace {
+
+struct Machine {
+  const char* name;
+  i64 vector_bytes, registers;
+};
+
+class Heuristics : public SmallKernel, public testing::WithParamInterface<Machine> {
+ protected:
+  Kernel chosen() {
+    target.vector_bytes = GetParam().vector_bytes, target.vector_registers = GetParam().registers;
+    target.masked_cheap = target.has_avx512 = GetParam().vector_bytes == 64;
+    k.target = &target;
+    Kernel prepared = prepare(k), q = heuristics(prepared);
+    // The Opts it names make the same kernel.
+    Kernel again = prepared;
+    for (const Opt& o : q.opts) {
+      Result<Kernel> r = again.with(o);
+      EXPECT_TRUE(r) << o.str() << ": " << r.why();
+      if (r) again = *r;
+    }
+    EXPECT_EQ(again.ast, q.ast) << opts_text(q.opts);
+    return q;
+  }
+  i64 lanes(const Kernel& q) const {
+    i64 most = 1;
+    for (UOp u : toposort(q.ast))
+      if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Vector) most = std::max(most, u.src(0).as_int());
+    return most;
+  }
+  // Accumulators of the largest nest that closes a reduce: vectors of the register tile.
+  i64 accumulators(const Kernel& q) const {
+    i64 most = 0;
+    for (const UOp& st : q.ast.src()) {
+      i64 n = 1;
+      for (UOp r : loops_of(st))
+        if (r.arg<RangeArg>().kind == AxisKind::Upcast) n *= r.src(0).as_int();
+      most = std::max(most, n);
+    }
+    return most;
+  }
+  bool has(const Kernel& q, OptKind kind) const {
+    return std::any_of(q.opts.begin(), q.opts.end(), [&](const Opt& o) { return o.kind == kind; });
+  }
+};
+
+TEST_P(Heuristics, AMatmulFillsTheVectorsAndFitsTheRegisters) {
+  matmul(24, 64, 32);
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_EQ(lanes(q), GetParam().vector_bytes / 4) << opts_text(q.opts);
+  EXPECT_GE(accumulators(q), GetParam().registers / 2) << opts_text(q.opts);
+  EXPECT_LT(accumulators(q), GetParam().registers) << opts_text(q.opts);
+  EXPECT_TRUE(has(q, OptKind::Pack)) << "the weights lie as they are read";
+}
+TEST_P(Heuristics, OddSizesKeepTheirMeaning) {
+  for (auto [n, m, d] : {std::tuple<i64, i64, i64>{1, 1, 1}, {1, 7, 5}, {13, 1, 9}, {5, 17, 3}, {3, 33, 31}, {7, 10, 1}}) {
+    params.clear(), k = {};
+    matmul(n, m, d);
+    same(k, chosen());
+  }
+}
+TEST_P(Heuristics, StreamsRunInFullVectors) {
+  stream(32, 32);
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_EQ(lanes(q), GetParam().vector_bytes / 4) << opts_text(q.opts);
+}
+TEST_P(Heuristics, BytesRunInVectorsOfBytes) {
+  UOp o = buffer({1024}, false, Kind::U8), x = buffer({1024}, false, Kind::U8), i = loop(0, 1024);
+  finish({store(at(o, {i}), load(x, {i}) ^ konst(Kind::U8, 255), {i})});
+  Kernel q = chosen();
+  EXPECT_EQ(lanes(q), GetParam().vector_bytes) << opts_text(q.opts);
+}
+TEST_P(Heuristics, RowsTooShortForAVectorStillRun) {
+  for (i64 m : {1, 2, 3, 5, 9, 15, 31}) {
+    params.clear(), k = {};
+    stream(3, m);
+    same(k, chosen());
+    params.clear(), k = {};
+    row_max(3, m);
+    same(k, chosen());
+    params.clear(), k = {};
+    softmax(3, m);
+    same(k, chosen());
+    params.clear(), k = {};
+    arg_max(3, m);
+    same(k, chosen());
+  }
+}
+TEST_P(Heuristics, ASoftmaxKeepsItsExps) {
+  softmax(16, 64);
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_TRUE(has(q, OptKind::Keep)) << opts_text(q.opts);
+  EXPECT_GT(lanes(q), 1) << opts_text(q.opts);
+}
+TEST_P(Heuristics, SmallKernelsHaveOneTask) {
+  stream(4, 8);
+  EXPECT_FALSE(has(chosen(), OptKind::Thread));
+}
+TEST_P(Heuristics, LargeKernelsHaveTasks) {
+  matmul(256, 256, 256);
+  Kernel q = chosen();
+  EXPECT_TRUE(has(q, OptKind::Thread)) << opts_text(q.opts);
+  EXPECT_LE(lower(q).tasks, target.max_tasks);
+}
+TEST_P(Heuristics, OneTaskWhereOneIsTheMost) {
+  target.max_tasks = 1;
+  matmul(256, 256, 256);
+  EXPECT_FALSE(has(chosen(), OptKind::Thread));
+}
+TEST_P(Heuristics, OrderedLoopsKeepTheirOrder) {
+  stream(6, 8);
+  k.ordered = {0, 1};
+  Kernel q = chosen();
+  EXPECT_EQ(loops(q), "0 LOOP 6, 1 LOOP 8");
+}
+TEST_P(Heuristics, TheChoiceIsTheSameEachTime) {
+  matmul(24, 64, 32);
+  EXPECT_EQ(opts_text(chosen().opts), opts_text(chosen().opts));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, Heuristics, testing::Values(Machine{"sse", 16, 16}, Machine{"avx2", 32, 16}, Machine{"avx512", 64, 32}, Machine{"neon", 16, 32}),
+                         [](const testing::TestParamInfo<Machine>& i) { return std::string(i.param.name); });
+
+}  // namespace
