@@ -211,7 +211,9 @@ class Planner {
       // Later loops are nearer in memory.
       for (size_t i = 0; i < outs.size(); i++)
         if (outs[i] == a) score += i64(i);
-      if (a->size >= 4) score += i64(&a - outs.data()) + 64000 * (a == outs.back() || (outs.size() > 1 && outs[outs.size() - 2] == a && outs.back() == lane));
+      // An axis too short for a tile only if there is no other; the innermost one, the lanes' aside, if it is long enough.
+      bool innermost = a == outs.back() || (outs.size() > 1 && outs[outs.size() - 2] == a && outs.back() == lane);
+      if (a->size >= 4) score += (i64(1) << 20) + 64000 * innermost;
       if (score > best_rows) best_rows = score, rows = a, shared_lanes = both;
     }
     i64 m = rows ? rows->size : 1, n = lane->size;
