@@ -80,6 +80,9 @@ class Planner {
         stream();
       }
     }
+    return tasks();
+  }
+  Kernel tasks() {
     threads();
     return k_;
   }
@@ -262,13 +265,40 @@ class Planner {
         lanes = l;
         break;
       }
+    // Several outputs at once share what they read, and hide the latency of the sum.
+    struct Rows {
+      i64 id, size;
+    };
+    std::vector<Rows> tile;
+    std::vector<UOp> inside = toposort(red);
+    for (size_t i = v_.axes.size(); i-- > 0 && tile.size() < 2;) {
+      const Axis& a = v_.axes[i];
+      if (!a.output || a.reduce || a.size < 2 || a.ranges.size() != 1) continue;
+      if (std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return false;
+      bool shares = false;
+      for (const Access& x : v_.accesses)
+        if (auto s = step(x, a); !x.store && x.in_reduce && s && *s == 0) shares = true;
+      if (shares) tile.push_back({a.id, a.size});
+    }
     apply({OptKind::PadTo, id, lanes});
     if (!apply({OptKind::Vector, id, lanes})) return false;
-    // A few independent accumulators.
+    i64 accumulators = 1, most = tile.size() == 1 ? 8 : 4;
+    for (const Rows& r : tile) {
+      i64 n = even_rows(r.size, most);
+      if (n < 2) continue;
+      if (r.size % n) apply({OptKind::Peel, r.id, n});
+      if (apply({OptKind::Upcast, r.id, n})) accumulators *= n;
+      if (i64 rest = r.size % n; rest > 1) apply({OptKind::Upcast, r.id + 100, rest});
+    }
     if (const Axis* a = find(id))
       for (i64 u : {4, 2})
-        if (a->size % u == 0 && apply({OptKind::Unroll, id, u})) break;
+        if (accumulators * u <= 8 && a->size % u == 0 && apply({OptKind::Unroll, id, u})) break;
     return true;
+  }
+  // Rows of a tile, at most `most`, so that the last tile is as full as can be.
+  static i64 even_rows(i64 size, i64 most) {
+    i64 tiles = (size + most - 1) / most;
+    return (size + tiles - 1) / tiles;
   }
 
   // --- everything else --------------------------------------------------------------------------------------------------------------------
@@ -392,5 +422,6 @@ class Planner {
 }  // namespace
 
 Kernel heuristics(Kernel k) { return Planner(std::move(k)).run(); }
+Kernel with_tasks(Kernel k) { return Planner(std::move(k)).tasks(); }
 
 }  // namespace tg

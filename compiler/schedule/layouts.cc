@@ -1,8 +1,10 @@
 // Chooses how each scratch buffer lies in memory: a permutation of its axes, so that the loop which runs in vector lanes reads and writes
-// neighbours. Contractions vote first (output channels and the reduced channels innermost: channels-last), all else follows its inputs.
+// neighbours. Contractions vote first (output channels and the reduced channels innermost: channels-last; columns where there are too few
+// channels to fill a vector), all else follows its inputs.
 #include <algorithm>
 #include <optional>
 
+#include "ir/loops.h"
 #include "schedule/realize.h"
 #include "schedule/schedule.h"
 
@@ -50,7 +52,7 @@ struct Vote {
 
 class Chooser {
  public:
-  explicit Chooser(Schedule& s) : s_(s), votes_(s.buffers.size()) {}
+  Chooser(Schedule& s, const Target& t) : s_(s), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()) {}
 
   void run() {
     for (const Call& c : s_.calls) vote(c);
@@ -101,12 +103,25 @@ class Chooser {
           if (score > best) best = score, lanes = r;
         }
       }
+      UOp wide = columns(oc, side[1 - b]->coords);
+      bool constant = s_.buffers[side[b]->buffer].kind == Buffer::Constant;
+      if (!lanes && wide && constant) add(side[1 - b]->buffer, 1, axis_of(side[1 - b]->coords, wide));
       if (!lanes) continue;
+      if (constant && wide && lanes.src(0).is_const() && lanes.src(0).as_int() * 2 <= lanes_) lanes = wide;
       add(out, 2, axis_of(oc, lanes));
       add(side[b]->buffer, 4, axis_of(side[b]->coords, lanes));
       if (int a = axis_of(side[1 - b]->coords, lanes); a >= 0) add(side[1 - b]->buffer, 4, a);
       else if (u.nsrc() > 1) add(side[1 - b]->buffer, 3, axis_of(side[1 - b]->coords, u.src(1)));
     }
+  }
+
+  // The output loop that steps one by one through the last axis of what the window slides over, if it fills vectors.
+  UOp columns(const std::vector<UOp>& out, const std::vector<UOp>& in) const {
+    for (size_t i = out.size(); i-- > 0;)
+      for (UOp r : ranges_in(std::span(&out[i], 1)))
+        if (int a = axis_of(in, r); a >= 0 && r.src(0).is_const() && r.src(0).as_int() >= lanes_)
+          if (auto l = linear_in(in[size_t(a)], r); l && l->factor == 1) return r;
+    return {};
   }
 
   // No contraction touches the output: it lies as its largest input of the same kind does.
@@ -148,11 +163,12 @@ class Chooser {
   }
 
   Schedule& s_;
+  i64 lanes_;  // f32 values of a vector
   std::vector<Vote> votes_;
 };
 
 }  // namespace
 
-void choose_layouts(Schedule& s, const Graph&) { Chooser(s).run(); }
+void choose_layouts(Schedule& s, const Target& target) { Chooser(s, target).run(); }
 
 }  // namespace tg

@@ -52,9 +52,21 @@ std::vector<UOp> ranges_in(std::span<const UOp> exprs) {
   return out;
 }
 
+Asked& asked() { return Arena::current().side<Asked>(); }
+void act_as_contraction(UOp u) { asked().contraction[u] = 1; }
+void keep_in_kernel(UOp from, UOp until) {
+  Memo<u8> above;  // nodes of which `until` is below
+  above[until] = 1;
+  for (UOp u : toposort(from)) {
+    for (UOp s : u.src()) above[u] |= above[s];
+    if (above[u] && u != until) asked().inlined[u] = 1;
+  }
+}
+
 namespace {
 
 constexpr size_t kMaxAccesses = 6, kMaxRegionNodes = 400;
+constexpr f64 kOverlap = 2;  // readings an element from which overlapping windows count as repeated
 
 class Realizer {
  public:
@@ -87,7 +99,7 @@ class Realizer {
     if (!forced_[u] && acc.empty()) return;  // dead, or inside index arithmetic that is built where it is used
     if (forced_[u] || must_store(u, acc)) {
       stored_[u] = 1;
-      if (u.in(Op::Reduce | Op::Fold) && cone_[u].heavy) contraction_in_[u] = 1;
+      if ((u.in(Op::Reduce | Op::Fold) && cone_[u].heavy) || asked_.contraction[u]) contraction_in_[u] = 1;
       std::vector<UOp> out = ranges_.output_ranges(u);
       std::vector<UOp> open;
       for (UOp r : out)
@@ -95,7 +107,7 @@ class Realizer {
       acc = {Access{u, Shape(out.begin(), out.end()), open, false}};
     }
     for (size_t i = 0; i < acc.size(); i++) {
-      region_nodes_[acc[i].root]++;
+      if (!asked_.inlined[u]) region_nodes_[acc[i].root]++;
       pass_down(u, acc[i]);
     }
     acc.clear();
@@ -108,7 +120,7 @@ class Realizer {
     std::vector<Access>& v = acc_[s];
     for (const Access& b : v)
       if (b.root == a.root && b.index == a.index) return;
-    if (v.size() <= kMaxAccesses) v.push_back(std::move(a));
+    if (v.size() <= kMaxAccesses || asked_.inlined[s]) v.push_back(std::move(a));
   }
 
   void pass_down(UOp u, const Access& a) {
@@ -183,23 +195,29 @@ class Realizer {
     }
   }
 
-  static bool repeated(const Access& a) {
+  // Is an element computed more than once: a loop that it does not see, or windows that overlap?
+  static bool repeated(UOp u, const Access& a) {
     std::vector<UOp> used = ranges_in(a.index);
-    for (UOp r : a.open)
+    f64 times = 1;
+    for (UOp r : a.open) {
       if (!r.src(0).is_const(1) && std::find(used.begin(), used.end(), r) == used.end()) return true;
-    return false;
+      times *= r.src(0).is_const() ? f64(r.src(0).as_int()) : 1;
+    }
+    UOp n = elems(shape(u));
+    return n.is_const() && times > kOverlap * f64(std::max<i64>(n.as_int(), 1));
   }
 
   bool must_store(UOp u, const std::vector<Access>& acc) {
     const Cone& c = cone_[u];
-    if (is_movement(u.op()) && !u.is(Op::Concat)) return false;
+    if (asked_.inlined[u] && !asked_.contraction[u]) return false;
+    if (is_movement(u.op()) && !u.is(Op::Concat) && !asked_.contraction[u]) return false;
     if (u.is(Op::Fold)) return false;  // has no buffer of its own: its GETs have
     if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
     bool several = false;
     for (const Access& a : acc) several |= a.root != acc[0].root;
     if (acc.size() > kMaxAccesses) return true;
     if (region_nodes_[acc[0].root] > kMaxRegionNodes && c.ops > 0) return true;
-    if (u.in(Op::Reduce | Op::Get)) {
+    if (u.in(Op::Reduce | Op::Get) || asked_.contraction[u]) {
       if (several) return true;
       for (const Access& a : acc)
         if (!reduce_fits(u.is(Op::Get) ? u.src(0) : u, a)) return true;
@@ -215,7 +233,7 @@ class Realizer {
     bool inflated = n.is_const() && double(n.as_int()) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));
     for (const Access& a : acc) {
       if (c.heavy && !inflated && (acc.size() > 1 || a.in_reduce)) return true;
-      if (!repeated(a)) continue;
+      if (!repeated(u, a)) continue;
       if (a.in_reduce && !inflated && (c.ops > 0 || c.costly)) return true;  // arithmetic again for every row or column of a contraction
       if (c.costly && !row_value(u, a)) return true;
     }
@@ -260,6 +278,7 @@ class Realizer {
   }
 
   RangeMaker& ranges_;
+  Asked& asked_ = asked();
   Memo<Cone> cone_;
   std::vector<UOp> order_;
   Memo<std::vector<Access>> acc_;

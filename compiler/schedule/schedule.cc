@@ -416,14 +416,14 @@ class Scheduler {
 
 }  // namespace
 
-Schedule schedule(const Graph& g, const Target&) {
+Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
   Schedule s = Scheduler(g).run();
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);
-  choose_layouts(s, g);
+  choose_layouts(s, target);
   share_in_place(s);
   plan_memory(s);
   return s;

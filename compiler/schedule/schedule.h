@@ -44,7 +44,7 @@ Schedule schedule(const Graph& g, const Target& target);
 
 // Parts of schedule(), in its order.
 void make_borders(Schedule& s);                       // borders.cc
-void choose_layouts(Schedule& s, const Graph& g);     // layouts.cc
+void choose_layouts(Schedule& s, const Target& target);// layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc
 void plan_memory(Schedule& s);                        // memory.cc
 

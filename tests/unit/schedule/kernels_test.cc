@@ -39,6 +39,15 @@ TEST_F(Kernels, WhatFeedsAMatmulElementByElementIsStoredOnce) {
   // gelu inside the product would run 48 times an element.
   EXPECT_EQ(kernels(matmul(gelu(input({32, 24})), weight({24, 48}))), 2);
 }
+TEST_F(Kernels, ATranscendentalUnderOverlappingWindowsIsStoredOnce) {
+  // Each element stands in nine windows of the depthwise convolution: its exp belongs into the kernel before.
+  UOp y = conv(input({1, 8, 10, 10}), weight({16, 8, 1, 1}));
+  UOp padded = tensor::pad(alu(Op::Exp, {y}) * y, dims({0, 0, 1, 1}), dims({0, 0, 1, 1}), number(0));
+  UOp v = tensor::window(padded, {{2, 3}, {3, 3}, {1, 1}, {1, 1}});
+  UOp w = to(tensor::reshape(weight({16, 3, 3}), dims({1, 16, 1, 1, 3, 3})), v);
+  EXPECT_EQ(kernels(tensor::reduce(v * w, ReduceKind::Add, {4, 5})), 2);
+  EXPECT_EQ(holds(1, Op::Exp), 0);
+}
 TEST_F(Kernels, ACastThatFeedsAMatmulIsFree) {
   // A cast of a weight is no arithmetic: it is made where it is read.
   EXPECT_EQ(kernels(matmul(input({32, 24}), cast(weight({24, 48}, Kind::F16), Kind::F32))), 1);

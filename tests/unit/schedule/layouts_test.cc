@@ -27,6 +27,12 @@ TEST_F(Layouts, AMatmulsRowsStayRows) {
   ASSERT_EQ(kernels(matmul(y, weight({24, 8}))), 2);
   EXPECT_EQ(s.buffers[s.calls[0].buffers[0]].layout.str(), "0/12 1/24");
 }
+TEST_F(Layouts, TooFewChannelsForAVectorLeaveTheColumnsInnermost) {
+  // Four lanes of f32 (a target with 16-byte vectors): two channels fill half of one, the 12 columns fill three.
+  UOp y = relu(conv(input({1, 8, 12, 12}), weight({2, 8, 3, 3}), 1));
+  ASSERT_EQ(kernels(conv(y, weight({2, 2, 3, 3}), 1)), 2);
+  EXPECT_EQ(s.buffers[s.calls[0].buffers[0]].layout.str(), "0/1 1/2 2/14 3/14");
+}
 TEST_F(Layouts, APoolKeepsTheLayoutOfWhatItReads) {
   UOp y = relu(conv(input({1, 8, 8, 8}), weight({16, 8, 1, 1})));
   ASSERT_EQ(kernels(conv(max_pool(y, 2, 2), weight({4, 16, 1, 1}))), 3);
