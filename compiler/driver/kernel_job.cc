@@ -23,6 +23,7 @@ double ms_since(std::chrono::steady_clock::time_point t) {
 std::vector<u8> KernelJob::bytes() const {
   Writer w;
   w.text(ast), w.text(renderer), w.text(arch), w.text(entry), w.num(exact), w.nums(ordered);
+  w.num(opts.has_value()), w.text(opts.value_or(""));
   w.num(i64(slots.size()));
   for (const Slot& s : slots) w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.nums(s.before), w.nums(s.after), w.num(i64(s.fill));
   return w.out;
@@ -31,6 +32,9 @@ KernelJob KernelJob::parse(std::span<const u8> b) {
   Reader r{b, "a compile job"};
   KernelJob j;
   j.ast = r.text(), j.renderer = r.text(), j.arch = r.text(), j.entry = r.text(), j.exact = r.num() != 0, j.ordered = r.nums();
+  bool has_opts = r.num() != 0;
+  std::string opts = r.text();
+  if (has_opts) j.opts = std::move(opts);
   j.slots.resize(r.count());
   for (Slot& s : j.slots)
     s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.before = r.nums(), s.after = r.nums(), s.fill = u64(r.num());
@@ -83,18 +87,35 @@ class DebugText {
 
 }  // namespace
 
-Result<CompiledKernel> compile_kernel(const KernelJob& job) {
-  auto t0 = std::chrono::steady_clock::now();
+Result<Target> target_of(const KernelJob& job) {
   Result<Target> target = cpu_target(job.arch, job.renderer);
-  if (!target) return Result<CompiledKernel>::no(target.why());
-  if (job.exact) target->has_fma = false;
-  Arena arena;
-  Arena::Scope scope(arena);
+  if (target && job.exact) target->has_fma = false;
+  return target;
+}
+
+Kernel plain_kernel(const KernelJob& job, const Target& target) {
   Kernel k;
   k.ast = parse(job.ast);
-  k.slots = job.slots, k.ordered = job.ordered, k.target = &*target;
-  k = prepare(std::move(k));
-  if (!settings::NOOPT() && !job.exact) k = heuristics(std::move(k));
+  k.slots = job.slots, k.ordered = job.ordered, k.target = &target;
+  return prepare(std::move(k));
+}
+
+Result<Kernel> shape_kernel(const KernelJob& job, const Target& target) {
+  Kernel k = plain_kernel(job, target);
+  if (job.opts) return with_opts(std::move(k), *job.opts);
+  if (settings::NOOPT() || job.exact) return k;
+  return heuristics(std::move(k));
+}
+
+Result<CompiledKernel> compile_kernel(const KernelJob& job) {
+  auto t0 = std::chrono::steady_clock::now();
+  Result<Target> target = target_of(job);
+  if (!target) return Result<CompiledKernel>::no(target.why());
+  Arena arena;
+  Arena::Scope scope(arena);
+  Result<Kernel> shaped = shape_kernel(job, *target);
+  if (!shaped) return Result<CompiledKernel>::no(shaped.why());
+  const Kernel& k = *shaped;
   DebugText debug(job);
   debug.add(3, "Opts:", k.opts.empty() ? "none" : opts_text(k.opts));
   if (debug.wants(5)) debug.add(5, "UOps", print(k.ast));

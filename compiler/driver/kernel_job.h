@@ -2,6 +2,7 @@
 // too.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct KernelJob {
   std::string renderer, arch;  // an explicit arch string
   std::string entry;           // symbol of the function
   bool exact = false;          // no Opts, no fused multiply-add: the same bits on every machine
+  std::optional<std::string> opts;  // exactly these Opts, as opts_text() writes them; none: those of the heuristics
 
   std::vector<u8> bytes() const;
   static KernelJob parse(std::span<const u8> bytes);
@@ -35,7 +37,13 @@ struct CompiledKernel {
   static CompiledKernel parse(std::span<const u8> bytes);
 };
 
-// Heuristics, lowering, rendering, compilation.
+// The kernel as its loops stand, without Opts, and shaped as the job asks. Nodes are made in the current arena; `target` must outlive the
+// kernel. A list of Opts that cannot be applied is a refusal that names the Opt.
+Result<Target> target_of(const KernelJob& job);
+Kernel plain_kernel(const KernelJob& job, const Target& target);
+Result<Kernel> shape_kernel(const KernelJob& job, const Target& target);
+
+// Opts, lowering, rendering, compilation.
 Result<CompiledKernel> compile_kernel(const KernelJob& job);
 
 // The worker's loop body: job bytes to answer bytes.

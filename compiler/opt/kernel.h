@@ -54,7 +54,13 @@ struct Axis {
 };
 std::vector<Axis> axes(UOp ast);  // output axes in the order of the loops of the first STORE, then the others
 
+// The kernel with a list of Opts, or which of them is refused and why.
+Result<Kernel> with_opts(Kernel k, std::string_view opts);
+Result<Kernel> with_opts(Kernel k, const std::vector<Opt>& opts);
+
 // The hand-written choice for one kernel.
 Kernel heuristics(Kernel k);
+// Its last step: THREAD by the estimated work, for a kernel without tasks.
+Kernel with_tasks(Kernel k);
 
 }  // namespace tg

@@ -67,6 +67,19 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
   return out;
 }
 
+Result<Kernel> with_opts(Kernel k, const std::vector<Opt>& opts) {
+  for (const Opt& o : opts) {
+    Result<Kernel> n = k.with(o);
+    if (!n) return Result<Kernel>::no(o.str(), ": ", n.why());
+    k = std::move(*n);
+  }
+  return k;
+}
+Result<Kernel> with_opts(Kernel k, std::string_view opts) {
+  Result<std::vector<Opt>> list = parse_opts(opts);
+  return list ? with_opts(std::move(k), *list) : Result<Kernel>::no(list.why());
+}
+
 namespace {
 
 std::vector<UOp> ranges_of(UOp u) {
