@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/realize.h"
+
 namespace tg {
 namespace {
 constexpr int kMany = 1000;
@@ -48,6 +50,7 @@ Memo<Cone> cones(UOp sink) {
       if (c.heavy) c.heavy_volume = count(u.is(Op::Fold) ? u.src(0) : u);
     }
     if (u.is(Op::Gather)) c.ops++;
+    if (asked().contraction[u]) c.heavy = c.reduces = true, c.bare = false, c.volume = c.heavy_volume = count(u);
   }
   return memo;
 }

@@ -27,4 +27,41 @@ Work work_of(const Schedule& s, const Call& c) {
   return w;
 }
 
+namespace {
+
+// Measured on Zen 4 with vectors of 16 floats; the ratios are much the same on other cores.
+constexpr f64 kInputCycles[] = {0, 0, 75, 0, 170}, kOutputCycles[] = {0, 0, 50, 0, 120};  // a vector of channels of a tile, by f
+constexpr f64 kCacheBytes = 24;         // a cycle, from and to L2 and L3
+constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
+constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
+constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
+
+f64 fma_per_cycle(const Target& t) { return f64(t.fma_per_cycle_bytes) / 4; }
+// Channels out in whole vectors.
+f64 filled(i64 channels, const Target& t) {
+  i64 lanes = t.vector_bytes / 4;
+  return f64((channels + lanes - 1) / lanes * lanes);
+}
+f64 weight_cycles(f64 bytes, i64 constants) { return f64(constants) > kLastCache ? bytes / kMemoryBytes : bytes / kCacheBytes; }
+
+}  // namespace
+
+f64 direct_cycles(const Conv3x3& c, const Target& t, i64 constants) {
+  f64 fma = 9 * f64(c.n * c.rows * c.columns) * f64(c.in) * filled(c.out, t);
+  return std::max(fma / fma_per_cycle(t) / 0.97, weight_cycles(4 * 9 * f64(c.in * c.out), constants)) + kKernelCycles;
+}
+
+f64 winograd_cycles(const Conv3x3& c, i64 f, const Target& t, i64 constants) {
+  f64 places = f64((f + 2) * (f + 2)), tiles = f64(c.n * ((c.rows + f - 1) / f) * ((c.columns + f - 1) / f));
+  f64 lanes = f64(t.vector_bytes) / 4, scale = 64.0 / f64(t.vector_bytes);
+  f64 product = places * tiles * f64(c.in) * filled(c.out, t) / fma_per_cycle(t) / 0.93;
+  // Few rows of tiles leave the product waiting for weights that each is used a few times.
+  if (tiles < 12) product *= 12 / tiles;
+  f64 transforms = tiles * (filled(c.in, t) / lanes * kInputCycles[f] + filled(c.out, t) / lanes * kOutputCycles[f]) * std::min(scale, 1.5);
+  f64 moved = 2 * 4 * places * tiles * f64(c.in + c.out);
+  return product + transforms + moved / kCacheBytes + weight_cycles(4 * places * f64(c.in * c.out), constants) + 3 * kKernelCycles;
+}
+
+f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }
+
 }  // namespace tg

@@ -1,6 +1,7 @@
-// What a kernel does, read off its kernel form.
+// What a kernel does, read off its kernel form, and what the alternatives of a choice cost.
 #pragma once
 #include "schedule/schedule.h"
+#include "schedule/winograd.h"
 
 namespace tg {
 
@@ -9,5 +10,11 @@ struct Work {
   i64 bytes = 0;  // of the buffers it reads and writes, each once
 };
 Work work_of(const Schedule& s, const Call& c);
+
+// Cycles of one core for a 3x3 convolution, directly and as F(f, 3), in a model whose constants take `constants` bytes in all.
+f64 direct_cycles(const Conv3x3& c, const Target& t, i64 constants);
+f64 winograd_cycles(const Conv3x3& c, i64 f, const Target& t, i64 constants);
+// By how much F(f, 3) may err beyond the plain sum: of the largest result, for inputs and weights without a trend.
+f64 winograd_error(i64 f);
 
 }  // namespace tg

@@ -44,4 +44,13 @@ struct Realized {
 };
 Realized realize(UOp sink, RangeMaker& ranges);
 
+// What a rewrite of the graph (choice.h) asks of its nodes, by arena.
+struct Asked {
+  Memo<u8> inlined;      // computed where they are read, however often and however many they are
+  Memo<u8> contraction;  // read as a contraction's result is, whatever the op
+};
+void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included
+void act_as_contraction(UOp u);
+Asked& asked();                            // of the current arena
+
 }  // namespace tg

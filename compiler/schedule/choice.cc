@@ -1,0 +1,98 @@
+#include "schedule/choice.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/settings.h"
+#include "schedule/cost.h"
+#include "schedule/winograd.h"
+
+namespace tg {
+namespace {
+
+constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by itself errs by less
+constexpr i64 kTile[] = {0, 2, 4};  // by alternative: f of F(f, 3)
+
+}  // namespace
+
+std::string Choice::str() const {
+  std::string s = label + ":";
+  char text[96];
+  for (size_t i = 0; i < alternatives.size(); i++) {
+    std::snprintf(text, sizeof text, "%s%s %s %.0f kcycles", i ? "," : "", i == picked ? " *" : "", alternatives[i].name.c_str(), alternatives[i].cycles * 1e-3);
+    s += text;
+  }
+  return s;
+}
+
+std::vector<Choice> find_choices(const Graph& g, const Target& target) {
+  Arena::Scope scope(*g.arena);
+  std::vector<Choice> out;
+  i64 wish = settings::WINO();
+  if (wish == 0) return out;
+  i64 constants = 0;
+  for (const ConstantData& c : g.constants) constants += i64(c.bytes.size());
+  for (UOp u : toposort(g.sink)) {
+    std::optional<Conv3x3> c = match_conv3x3(u);
+    if (!c) continue;
+    Choice choice;
+    choice.value = u;
+    choice.label = str("conv 3x3 ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
+    choice.alternatives = {{"direct", direct_cycles(*c, target, constants), 0},
+                           {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2)},
+                           {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4)}};
+    for (u32 i = 0; i < 3; i++) {
+      const Alternative& a = choice.alternatives[i];
+      if (wish == 1 && choice.picked == 0 && i > 0) choice.picked = i;
+      else if ((wish == 1 || a.error < kMostError) && a.cycles < choice.alternatives[choice.picked].cycles) choice.picked = i;
+    }
+    out.push_back(std::move(choice));
+  }
+  return out;
+}
+
+Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices) {
+  Arena::Scope scope(*g.arena);
+  Graph r = g;
+  struct Picked {
+    Conv3x3 conv;
+    i64 f;
+  };
+  std::map<u32, Picked> picked;  // by node id
+  Memo<u8> buffer;               // values that a transform reads
+  for (const Choice& c : choices) {
+    TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
+    if (c.picked == 0) continue;
+    std::optional<Conv3x3> conv = match_conv3x3(c.value);
+    TG_CHECK(conv, "not a choice of this graph: ", c.label);
+    picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
+    buffer[winograd_input(*conv)] = 1;
+  }
+  if (picked.empty()) return r;
+  std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
+  auto filter = [&](const Picked& p) {
+    auto [it, fresh] = made.try_emplace({p.conv.weight.id(), p.f});
+    if (!fresh) return it->second;
+    const ConstantData& w = g.constants[size_t(p.conv.weight.arg_int())];
+    auto owner = std::make_shared<std::vector<f32>>(winograd_weights(p.conv, p.f, w.bytes));
+    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {p.f + 2, p.f + 2, p.conv.in, p.conv.out}, {}, owner};
+    u.bytes = std::span(reinterpret_cast<const u8*>(owner->data()), owner->size() * sizeof(f32));
+    r.constants.push_back(u);
+    return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
+  };
+  Memo<UOp> to;
+  for (UOp u : toposort(g.sink)) {
+    std::vector<UOp> src;
+    bool same = true;
+    for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
+    auto it = picked.find(u.id());
+    if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
+    else to[u] = same ? u : with_src(u, src);
+    bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);
+    if (buffer[u] && !has_one) to[u] = tensor::contiguous(to[u]);
+  }
+  r.sink = to[g.sink];
+  return r;
+}
+
+}  // namespace tg

@@ -1,0 +1,32 @@
+// Choices: values of the graph that can be made by several lists of kernels. find_choices() lists them with what each alternative costs and errs
+// by, and picks; with_choices() writes the picked alternatives into the graph that is scheduled. The graph that a bundle carries stays as it was.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "target/target.h"
+
+namespace tg {
+
+struct Alternative {
+  std::string name;   // "direct", "F(2,3)", "F(4,3)"
+  f64 cycles = 0;     // by the cost model, on one core
+  f64 error = 0;      // beyond that of the plain sum: a bound on the largest error over the largest result, formats/README.md
+};
+
+struct Choice {
+  UOp value;                              // a node of the graph
+  std::string label;                      // "conv 3x3 64->64 at 56x56"
+  std::vector<Alternative> alternatives;  // the first is the graph as it stands
+  u32 picked = 0;
+  std::string str() const;                // one line for people
+};
+
+// Every choice of the graph, sources first; picked as WINO says. Search changes `picked` and schedules again.
+std::vector<Choice> find_choices(const Graph& g, const Target& target);
+
+// The graph with the picked alternatives in place. It shares g's arena; its constants are g's, then those that the alternatives need.
+Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices);
+
+}  // namespace tg
