@@ -100,7 +100,8 @@ struct Workers::Child {
   std::string said;  // on stderr, during the job
 };
 
-Workers::Workers(i64 count, std::vector<std::string> command) : command_(std::move(command)), children_(size_t(std::max<i64>(1, count))) {}
+Workers::Workers(i64 count, std::vector<std::string> command, std::string what)
+    : command_(std::move(command)), what_(std::move(what)), children_(size_t(std::max<i64>(1, count))) {}
 
 Workers::~Workers() {
   for (Child& c : children_) stop(c);
@@ -195,7 +196,7 @@ std::vector<Result<WorkBytes>> Workers::run(std::span<const WorkBytes> jobs, f64
     }
     drain(c);
     std::string words = last_words(c.said);
-    finish(c, Result<WorkBytes>::no(str("the compile worker ", how, words.empty() ? "" : ": ", words)), settings::DEBUG() >= 2);
+    finish(c, Result<WorkBytes>::no(str("the ", what_, " ", how, words.empty() ? "" : ": ", words)), settings::DEBUG() >= 2);
     close(c.socket);
     close(c.errors);
     c = Child{};
@@ -205,7 +206,7 @@ std::vector<Result<WorkBytes>> Workers::run(std::span<const WorkBytes> jobs, f64
     for (Child& c : children_) {
       while (next < total && c.job < 0) {
         bool fresh = !c.pid;
-        if (fresh && !start(c)) fail("a compile worker cannot be started: ", command_[0], ": ", std::strerror(errno), "; PARALLEL=0 compiles in this process");
+        if (fresh && !start(c)) fail("a ", what_, " cannot be started: ", command_[0], ": ", std::strerror(errno), "; PARALLEL=0 compiles in this process");
         WorkBytes frame;
         append_text(frame, settings_text);
         frame.insert(frame.end(), jobs[size_t(next)].begin(), jobs[size_t(next)].end());
@@ -252,6 +253,8 @@ int serve_jobs(const std::function<Result<WorkBytes>(std::span<const u8>)>& job)
   if (!std::getenv(kMark)) fail("worker: this verb is started by tgaot itself, for its own use");
   // Goes with its parent, also when that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Ctrl-C at a terminal reaches children too; what becomes of them is the parent's to say.
+  signal(SIGINT, SIG_IGN);
   WorkBytes frame;
   while (receive_frame(kChildSocket, frame)) {
     u64 settings_bytes = 0;

@@ -21,7 +21,8 @@ using WorkBytes = std::vector<u8>;
 class Workers {
  public:
   // Children are started when there is work for them, at most `count` (at least 1), and live as long as the pool.
-  Workers(i64 count, std::vector<std::string> command);
+  // what: how refusals call a child.
+  Workers(i64 count, std::vector<std::string> command, std::string what = "compile worker");
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -36,6 +37,7 @@ class Workers {
   bool start(Child& c);
   void stop(Child& c);
   std::vector<std::string> command_;
+  std::string what_;
   std::vector<Child> children_;
 };
 

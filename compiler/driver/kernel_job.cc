@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "codegen/lower.h"
-#include "driver/bytes.h"
 #include "ir/text.h"
 #include "opt/prepare.h"
+#include "target/bytes.h"
 
 namespace tg::driver {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "driver/bytes.h"
 #include "ir/binary.h"
 #include "ir/spec.h"
+#include "target/bytes.h"
 
 namespace tg::driver {
 namespace {

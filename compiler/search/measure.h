@@ -1,0 +1,66 @@
+// Times a kernel's machine code and checks what it computes, in a child process: a candidate that crashes, hangs, writes where it must not or
+// computes wrong values is a refusal with its reason.
+//
+//   Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");      // its jobs are answered by measure_bytes
+//   Result<Measured> m = Measured::parse(*measurer.run({{job.bytes()}}, job.timeout())[0]);
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ir/uop.h"
+#include "target/layout.h"
+
+namespace tg {
+
+// What is known about one parameter of a kernel.
+struct MeasureSlot {
+  Kind kind = Kind::F32;
+  std::vector<i64> dims;
+  Layout layout;          // of what is no constant
+  bool constant = false;  // each launch finds it cold
+  bool read = false, written = false;
+  i64 limit = 0;          // integers: values are in [0, limit); 0: nothing asks for that
+};
+
+struct MeasureSubject {
+  std::vector<MeasureSlot> slots;
+  i64 terms = 1;        // of the kernel's sums, all of them one after another: how far two orders of summation may stray
+  bool rounds = false;  // floats become integers: a last place may become a whole step
+
+  // Layouts are for the caller to fill in.
+  static MeasureSubject of(UOp ast);
+};
+
+struct MeasuredProgram {
+  std::vector<u8> object;
+  std::string entry;
+  i64 tasks = 1;
+  std::vector<Layout> layouts;  // by slot
+};
+
+struct MeasureJob {
+  MeasureSubject subject;
+  MeasuredProgram base;       // its results count as right
+  MeasuredProgram candidate;  // none if its object is empty: then the base is timed
+  f64 best_ns = 0;            // of all so far: three times slower is not timed on; 0: none
+  bool compare = false;       // both are timed in turns
+
+  std::vector<u8> bytes() const;
+  static MeasureJob parse(std::span<const u8> bytes);
+};
+
+struct Measured {
+  f64 ns = 0;       // of one launch with all its tasks on one thread: the least of several
+  f64 base_ns = 0;  // compare: the same of the base
+  f64 ratio = 0;    // compare: the median over turns of candidate / base
+  i64 runs = 0;
+
+  std::vector<u8> bytes() const;
+  static Measured parse(std::span<const u8> bytes);
+};
+
+// The child's side. Serves jobs that MeasureJob::bytes wrote.
+Result<std::vector<u8>> measure_bytes(std::span<const u8> job);
+
+}  // namespace tg

@@ -1,0 +1,183 @@
+#include "search/moves.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+using List = std::vector<Opt>;
+
+// Opts on the loops, and the slots that are packed.
+struct Parts {
+  List core;
+  std::vector<i64> packs;
+};
+Parts parts_of(const List& l) {
+  Parts p;
+  for (const Opt& o : l) {
+    if (o.kind == OptKind::Pack) p.packs.push_back(o.target);
+    else if (o.kind != OptKind::Thread) p.core.push_back(o);
+  }
+  return p;
+}
+List join_parts(List core, const std::vector<i64>& packs) {
+  for (i64 s : packs) core.push_back({OptKind::Pack, s});
+  return core;
+}
+
+Opt opt(OptKind kind, i64 axis, i64 arg) { return {kind, axis, arg}; }
+
+// Register tiles of lanes x vectors along axis `lane` and `rows` along axis `row` (none: -1).
+struct Tile {
+  i64 lanes, vectors, rows;
+};
+std::vector<Tile> tiles(const Target& t, i64 lane_size, i64 row_size, i64 most_lanes, bool half) {
+  std::vector<Tile> out;
+  i64 lanes = most_lanes;
+  while (lanes > 2 && lanes / 2 >= lane_size) lanes /= 2;
+  for (int k = 0; k < (half && lanes >= 8 ? 2 : 1); k++, lanes /= 2)
+    for (i64 v : {1, 2, 3, 4, 6, 8}) {
+      if (v > 1 && (v - 1) * lanes >= lane_size) break;
+      for (i64 r : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 16, 20, 24, 28}) {
+        if (r > row_size || (r > 1 && r * v + v + 1 > t.vector_registers)) break;
+        out.push_back({lanes, v, r});
+      }
+    }
+  return out;
+}
+
+List with_tile(const Tile& t, i64 lane, i64 lane_size, i64 row, i64 row_size, const List& others) {
+  List l;
+  if (lane_size % (t.lanes * t.vectors)) l.push_back(opt(OptKind::PadTo, lane, t.lanes * t.vectors));
+  l.push_back(opt(OptKind::Vector, lane, t.lanes));
+  if (t.vectors > 1) l.push_back(opt(OptKind::Upcast, lane, t.vectors));
+  l.push_back(opt(OptKind::Tile, lane, 1));
+  if (row >= 0 && t.rows > 1) {
+    i64 rest = row_size % t.rows;
+    if (rest) l.push_back(opt(OptKind::Peel, row, t.rows));
+    l.push_back(opt(OptKind::Upcast, row, t.rows));
+    if (rest > 1) l.push_back(opt(OptKind::Upcast, row + 100, rest));
+  }
+  l.insert(l.end(), others.begin(), others.end());
+  return l;
+}
+
+i64 most_lanes(const Kernel& k) {
+  int widest = 1;
+  for (UOp u : toposort(k.ast)) {
+    Kind d = u.dtype().kind;
+    if (is_stored(d) && d != Kind::Bool && !u.in(Op::Const | Op::Param | Op::Index)) widest = std::max(widest, bits(d) / 8);
+  }
+  return std::max<i64>(2, k.target->vector_bytes / widest);
+}
+
+bool has_sum(const Kernel& k) {
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Reduce) && u.arg<ReduceArg>().kind == ReduceKind::Add) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<Kernel> finish(const Kernel& plain, const List& opts) {
+  Parts p = parts_of(opts);
+  Result<Kernel> k = with_opts(plain, p.core);
+  if (!k) return k;
+  for (i64 slot : p.packs)
+    if (Result<Kernel> n = k->with({OptKind::Pack, slot})) k = n;
+  return with_tasks(std::move(*k));
+}
+
+std::vector<List> moves(const Kernel& plain, const List& from, const ActionLimits& limits) {
+  std::vector<List> out;
+  Parts p = parts_of(from);
+  Result<Kernel> k = with_opts(plain, p.core);
+  if (!k) return out;
+
+  // Another tile for the axes that have one now.
+  std::vector<Axis> all = axes(plain.ast);
+  auto axis = [&](i64 id) -> const Axis* {
+    for (const Axis& a : all)
+      if (a.id == id && a.part == 0 && a.output && !a.reduce && a.size > 1) return &a;
+    return nullptr;
+  };
+  const Axis* lane = nullptr;
+  for (const Opt& o : p.core)
+    if (o.kind == OptKind::Vector && !lane) lane = axis(o.target);
+  if (lane) {
+    std::vector<const Axis*> rows;
+    for (const Opt& o : p.core)
+      if (o.kind == OptKind::Upcast && o.target != lane->id)
+        if (const Axis* r = axis(o.target); r && std::find(rows.begin(), rows.end(), r) == rows.end()) rows.push_back(r);
+    if (rows.empty()) rows.push_back(nullptr);
+    for (const Axis* row : rows) {
+      List others;
+      for (const Opt& o : p.core) {
+        bool shapes = o.kind == OptKind::PadTo || o.kind == OptKind::Vector || o.kind == OptKind::Upcast || o.kind == OptKind::Peel ||
+                      (o.kind == OptKind::Tile && o.arg == 1);
+        bool mine = o.target == lane->id || (row && (o.target == row->id || (o.target >= 100 && o.target % 100 == row->id)));
+        if (!(shapes && mine)) others.push_back(o);
+      }
+      for (const Tile& t : tiles(*plain.target, lane->size, row ? row->size : 1, most_lanes(plain), true))
+        out.push_back(join_parts(with_tile(t, lane->id, lane->size, row ? row->id : -1, row ? row->size : 1, others), p.packs));
+    }
+  }
+
+  // One more.
+  for (const Opt& a : actions(*k, limits)) {
+    if (a.kind == OptKind::Pack) {
+      if (std::find(p.packs.begin(), p.packs.end(), a.target) != p.packs.end()) continue;
+      std::vector<i64> packs = p.packs;
+      packs.push_back(a.target);
+      out.push_back(join_parts(p.core, packs));
+      continue;
+    }
+    List l = p.core;
+    l.push_back(a);
+    out.push_back(join_parts(std::move(l), p.packs));
+  }
+  for (size_t i = 0; i < p.core.size(); i++) {
+    // Another size.
+    for (i64 arg : other_args(p.core[i].kind, p.core[i].arg, *plain.target)) {
+      List l = p.core;
+      l[i].arg = arg;
+      out.push_back(join_parts(std::move(l), p.packs));
+    }
+    // One less.
+    List l = p.core;
+    l.erase(l.begin() + long(i));
+    out.push_back(join_parts(std::move(l), p.packs));
+  }
+  for (size_t i = 0; i < p.packs.size(); i++) {
+    std::vector<i64> packs = p.packs;
+    packs.erase(packs.begin() + long(i));
+    out.push_back(join_parts(p.core, packs));
+  }
+  return out;
+}
+
+std::vector<List> templates(const Kernel& plain, const ActionLimits&) {
+  std::vector<List> out;
+  std::vector<i64> packs;
+  for (size_t s = 0; s < plain.slots.size(); s++)
+    if (plain.slots[s].constant) packs.push_back(i64(s));
+  std::vector<Axis> outs;
+  for (const Axis& a : axes(plain.ast))
+    if (a.output && !a.reduce && a.part == 0 && a.size > 1 && a.kind == AxisKind::Loop) outs.push_back(a);
+  bool sum = has_sum(plain);
+  i64 lanes = most_lanes(plain);
+  for (const Axis& lane : outs) {
+    for (const Tile& t : tiles(*plain.target, lane.size, 1, lanes, false)) out.push_back(join_parts(with_tile(t, lane.id, lane.size, -1, 1, {}), packs));
+    if (!sum) continue;
+    for (const Axis& row : outs) {
+      if (row.id == lane.id) continue;
+      for (const Tile& t : tiles(*plain.target, lane.size, row.size, lanes, false))
+        if (t.rows > 1) out.push_back(join_parts(with_tile(t, lane.id, lane.size, row.id, row.size, {}), packs));
+    }
+  }
+  return out;
+}
+
+}  // namespace tg
