@@ -4,7 +4,7 @@
 #   core     compiler, libraries, LLVM 22           test   .venv with numpy, onnx, onnxruntime (tests and benchmarks)
 #   cl       OpenCL runtimes and their headers       webgpu lavapipe, Vulkan tools, wgpu-native
 #   browser  chromium with its driver                qemu   user-mode emulators and cross compilers
-#   cuda     what checks CUDA code without a GPU     peers  other runtimes to compare with (never in CI)
+#   cuda     what checks CUDA code without a GPU     peers  .venv-peers: other runtimes to compare with (never in CI)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,17 +58,17 @@ install_packages() {
   exit 1
 }
 
-# Python packages go to .venv; the stamp holds the list they were installed from.
+# Python packages of a list go to a virtual environment, then packages named one by one, without what they ask for. The stamp holds the list.
 install_python() {
-  local list=$1 stamp
-  stamp=.venv/.installed-$(basename "$list")
+  local list=$1 venv=$2 alone=${3:-} stamp
+  stamp=$venv/.installed-$(basename "$list")
   cmp -s "$list" "$stamp" && return 0
   installed python3-venv || install_packages python3 python3-venv
-  [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
-  echo "installing into .venv: $(grep -v '^#' "$list" | tr '\n' ' ')"
-  local try
+  [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
+  echo "installing into $venv: $(grep -v '^#' "$list" | tr '\n' ' ')$alone"
+  local try pip=("$venv/bin/python" -m pip -q --disable-pip-version-check install)
   for try in 1 2 3; do
-    .venv/bin/python -m pip -q --disable-pip-version-check install -r "$list" && { cp "$list" "$stamp"; return 0; }
+    "${pip[@]}" -r "$list" && { [ -z "$alone" ] || "${pip[@]}" --no-deps "$alone"; } && { cp "$list" "$stamp"; return 0; }
     sleep 3
   done
   echo "tools/setup.sh: pip could not install $list" >&2
@@ -85,5 +85,8 @@ done
 [ ${#all[@]} -eq 0 ] || install_packages "${all[@]}"
 for part in "$@"; do
   list=$(requirements "$part")
-  [ -z "$list" ] || install_python "$list"
+  case $part in
+    peers) install_python "$list" .venv-peers pnnx==20261020 ;;
+    *) [ -z "$list" ] || install_python "$list" .venv ;;
+  esac
 done

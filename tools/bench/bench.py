@@ -1,16 +1,18 @@
-"""Speed of compiled bundles against onnxruntime, interleaved: each peer is a process of its own, they take turns, and what counts is the
-ratio of the medians over all turns.
+"""Speed of compiled bundles against other runtimes, interleaved: each is a process of its own, they take turns, and what counts is the ratio of
+the medians over all turns.
 
-bench.py [MODEL...] [--threads N] [--rounds N] [--build DIR] [--json FILE]   models of models/manifest.json; default: the six headline ones
-Both sides get the same inputs, the same shapes and the same number of threads. Prints a line a model and the geometric mean of the ratios
-(below 1: faster than onnxruntime).
+bench.py [MODEL...]           models of models/manifest.json; default: the bench set. Missing ones are fetched.
+bench.py --quick              the whole bench set in under three minutes: one thread, few turns, and only peers whose models are converted already
+bench.py --micro [OP...]      single operators instead of models, with their share of the machine's peak
+Options: --threads 1,2  --rounds N  --peers a,b  --dtype bfloat16  --beam N  --cold  --huge  --json FILE  --build DIR  --dev TARGET  --work DIR
+
+Peers that are not installed, do not take a model or compute something else are named at the end. Install them with tools/setup.sh peers. A
+result of tgaot that is wrong, or a model that it does not compile, makes the exit code 1.
 """
 import argparse
 import json
-import math
 import os
-import statistics
-import subprocess
+import platform
 import sys
 import tempfile
 import time
@@ -18,129 +20,111 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "models"), os.path.join(ROOT, "tests")]
 import harness
+import machine
 import manifest
+import micro
+import report
+import suite
 
-HEADLINE = ("resnet50", "mobilenet_v2", "bert_minilm_dyn", "ppocrv4_det", "basic_pitch", "magika_v3_3")
-TURN_SECONDS = 0.4
-
-
-def worker(name, threads):
-    """onnxruntime: reads a number of runs a line, answers with their times in milliseconds."""
-    import onnx
-    import onnxruntime
-
-    entry = manifest.models([name])[0]
-    feeds = manifest.make_inputs(entry, manifest.input_infos(onnx.load(manifest.path(entry))))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = onnxruntime.InferenceSession(manifest.path(entry), options, providers=["CPUExecutionProvider"])
-    session.run(None, feeds)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        times = []
-        for _ in range(int(line)):
-            start = time.perf_counter()
-            session.run(None, feeds)
-            times.append((time.perf_counter() - start) * 1e3)
-        print(json.dumps(times), flush=True)
+ALL_PEERS = ("onnxruntime", "openvino", "ncnn", "mnn", "tinygrad")
+QUICK_PEERS = ("onnxruntime", "openvino", "ncnn", "mnn")  # tinygrad compiles for half a minute a model
 
 
-class Onnxruntime:
-    def __init__(self, name, threads):
-        self.p = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", name, str(threads)],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.p.stdout.readline().strip() != "ready":
-            raise SystemExit(f"{name}: onnxruntime did not start")
-
-    def turn(self, runs):
-        self.p.stdin.write(f"{runs}\n")
-        self.p.stdin.flush()
-        return statistics.median(json.loads(self.p.stdout.readline()))
-
-    def close(self):
-        self.p.stdin.close()
-        self.p.wait()
-
-
-def compile_bundle(tools, entry, work, env):
-    import numpy as np
-    import onnx
-
-    infos = manifest.input_infos(onnx.load(manifest.path(entry)))
-    feeds = manifest.make_inputs(entry, infos)
-    bundle = os.path.join(work, entry["name"] + ".tgb")
-    start = time.monotonic()
-    harness.compile_model(tools, manifest.path(entry), bundle, manifest.shapes(entry, infos), 600, env)
-    seconds = time.monotonic() - start
-    inputs = []
-    for i, (name, _, _) in enumerate(infos):
-        path = os.path.join(work, f"{entry['name']}.{i}.npy")
-        np.save(path, feeds[name])
-        inputs += ["--input", f"{i}={path}"]
-    return bundle, inputs, seconds
-
-
-def tgb_turn(tools, bundle, inputs, runs, env):
-    command = [tools["tgb"], "bench", bundle, "--runs", str(runs), "--json", *inputs]
-    code, out, err = harness.call(command, 600, env)
-    if code != 0:
-        raise harness.Failure("failed", f"tgb bench: {err.strip()}")
-    return json.loads(out)
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--micro", action="store_true")
+    parser.add_argument("--threads", help="numbers, with commas (1,2; --quick and --micro: 1)")
+    parser.add_argument("--rounds", type=int, help="turns of each peer (9; --quick: 3)")
+    parser.add_argument("--peers", help=f"which, with commas ({','.join(ALL_PEERS)}); openvino_bf16 is its bfloat16")
+    parser.add_argument("--starts", type=int, help="fresh processes of each peer for the first inference (3; --quick: 1)")
+    parser.add_argument("--turn", type=float, help="seconds of a turn (0.3; --quick: 0.1)")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "half"), default="float32", help="what tgaot computes and stores in")
+    parser.add_argument("--beam", type=int, default=0)
+    parser.add_argument("--cold", action="store_true", help="compile without the caches, so that compile times mean something")
+    parser.add_argument("--huge", action="store_true", help="tgaot's weights copied to huge pages")
+    parser.add_argument("--kernels", type=int, default=4, help="kernels shown a model")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--dev", default="CPU")
+    parser.add_argument("--work", help="keeps converted models (BUILD/bench)")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    fast = args.quick
+    args.threads = [int(t) for t in (args.threads or ("1" if fast or args.micro else "1,2")).split(",")]
+    args.rounds = args.rounds or (3 if fast else 9)
+    args.starts = args.starts or (1 if fast else 3)
+    args.turn = args.turn or (0.1 if fast else 0.3)
+    default = ("onnxruntime",) if args.micro else QUICK_PEERS if fast else ALL_PEERS + (("openvino_bf16",) if args.dtype == "bfloat16" else ())
+    args.peers = tuple(args.peers.split(",")) if args.peers else default
+    unknown = [p for p in args.peers if p not in suite.contest.peers.PEERS or p == "tgaot"]
+    if unknown:
+        raise SystemExit(f"no peer named {' '.join(unknown)}; known: {' '.join(p for p in suite.contest.peers.PEERS if p != 'tgaot')}")
+    args.work = args.work or os.path.join(args.build, "bench")
+    return args
 
 
-def measure(tools, entry, args):
-    env = {"DEV": args.dev, "NUM_CPU_THREADS": str(args.threads)}
+def options_of(args):
+    env = {"DEV": args.dev}
+    if args.dtype != "float32":
+        env["DEFAULT_FLOAT"] = {"bfloat16": "BFLOAT16", "half": "HALF"}[args.dtype]
+    if args.beam:
+        env["BEAM"] = str(args.beam)
+    if args.cold:
+        env.update(CCACHE="0", SCACHE="0")
+    return {"threads": args.threads, "rounds": args.rounds, "turn_seconds": args.turn, "starts": args.starts, "limit": 60 if args.quick else 240,
+            "no_convert": args.quick, "env": env, "huge": args.huge, "compile_limit": 7200 if args.beam else 600,
+            "tolerance": None if args.dtype == "float32" else 0.05}
+
+
+def run_suite(args, tools, here, options, result):
+    entries = manifest.models(args.names or suite.BENCH_SET)
+    suite.fetch(entries)
+    names, failed = ("tgaot", *args.peers), []
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        bundle, inputs, seconds = compile_bundle(tools, entry, work, {"DEV": args.dev})
-        peer = Onnxruntime(entry["name"], args.threads)
-        peer_runs = max(1, int(TURN_SECONDS * 1e3 / max(peer.turn(3), 1e-3)))
-        first = tgb_turn(tools, bundle, inputs, 3, env)
-        runs = max(1, int(TURN_SECONDS * 1e3 / max(first["median_ms"], 1e-3)))
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            theirs.append(peer.turn(peer_runs))
-            last = tgb_turn(tools, bundle, inputs, runs, env)
-            ours.append(last["median_ms"])
-        peer.close()
-    return {"tgaot_ms": statistics.median(ours), "onnxruntime_ms": statistics.median(theirs), "ratio": statistics.median(ours) / statistics.median(theirs),
-            "spread": max(ours) / min(ours), "compile_s": seconds, "load_ms": last["load_ms"], "peak_rss_mb": last["peak_rss_bytes"] / 1e6,
-            "kernels": len(last["kernels"])}
+        for entry in entries:
+            start = time.monotonic()
+            try:
+                row = suite.measure(tools, entry, names, work, args.work, options)
+                mine = row["threads"][str(args.threads[0])]["tgaot"]
+                if "gap" in mine or "wrong" in mine:
+                    failed.append(entry["name"])
+            except harness.Failure as f:
+                row = {"failed": f"{f.outcome.kind}: {f.outcome.detail}"}
+                failed.append(entry["name"])
+            result["models"][entry["name"]] = row
+            ratio = report.ratios({"models": {"x": row}}, args.threads[0], "best").get("x")
+            print(f"{entry['name']}: {row.get('failed') or (f'{ratio:.3f} of the best peer' if ratio else 'no ratio')} ({time.monotonic() - start:.0f} s)",
+                  file=sys.stderr, flush=True)
+    here.measure()
+    result["peaks"] = here.peaks
+    print(here.line())
+    for threads in args.threads:
+        print("\n" + report.times_table(result, threads, names))
+    if 1 in args.threads:
+        print("\n" + report.first_table(result, names))
+        print("\n" + report.kernel_table(result, here, args.kernels))
+    missing = report.gaps(result)
+    if missing:
+        print("\n" + missing)
+    return failed
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "--worker":
-        return worker(sys.argv[2], int(sys.argv[3]))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--dev", default="CPU")
-    parser.add_argument("--json")
-    args = parser.parse_args()
-    tools = harness.programs(args.build)
-    entries = manifest.models(args.names or HEADLINE)
-    missing = [e["name"] for e in entries if not os.path.exists(manifest.path(e))]
-    if missing:
-        raise SystemExit(f"not fetched: {' '.join(missing)}; fetch with: models/fetch.py {' '.join(missing)}")
-    rows, failed = {}, []
-    print(f"{'model':26} {'tgaot ms':>9} {'onnxrt ms':>9} {'ratio':>6} {'spread':>6} {'compile s':>9} {'load ms':>8} {'rss MB':>7} {'kernels':>7}")
-    for entry in entries:
-        try:
-            r = rows[entry["name"]] = measure(tools, entry, args)
-        except harness.Failure as f:
-            failed.append(entry["name"])
-            print(f"{entry['name']:26} {f.outcome.kind}: {f.outcome.detail[:200]}")
-            continue
-        print(f"{entry['name']:26} {r['tgaot_ms']:9.3f} {r['onnxruntime_ms']:9.3f} {r['ratio']:6.2f} {r['spread']:6.2f} {r['compile_s']:9.2f} {r['load_ms']:8.2f} "
-              f"{r['peak_rss_mb']:7.1f} {r['kernels']:7d}", flush=True)
-    if rows:
-        mean = math.exp(statistics.fmean(math.log(r["ratio"]) for r in rows.values()))
-        print(f"geometric mean of {len(rows)} ratios, {args.threads} thread(s): {mean:.3f}; worst {max(r['ratio'] for r in rows.values()):.2f}")
+    args = arguments()
+    tools = dict(harness.programs(args.build), library=os.path.join(os.path.abspath(args.build), "runtime-lite", "libtgb.so"))
+    if not os.path.exists(tools["library"]):
+        raise SystemExit(f"{tools['library']} missing; build it: cmake --build {args.build} --target tgb_shared")
+    os.makedirs(args.work, exist_ok=True)
+    here = machine.Machine(args.work)
+    tools["spawn"], _ = machine.build("spawn", args.work)
+    options = options_of(args)
+    result = {"date": time.strftime("%Y-%m-%dT%H:%M:%S"), "cpu": platform.processor() or platform.machine(), "load_average": os.getloadavg()[0],
+              "options": {k: options[k] for k in ("threads", "rounds", "turn_seconds", "env")}, "models": {}}
+    failed = micro.run(args, tools, here, options, result) if args.micro else run_suite(args, tools, here, options, result)
     if args.json:
         with open(args.json, "w") as f:
-            json.dump(rows, f, indent=1)
+            json.dump(result, f, indent=1)
     sys.exit(1 if failed else 0)
 
 
