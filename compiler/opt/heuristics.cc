@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/loops.h"
+#include "opt/heuristics_dot.h"
 #include "opt/keep.h"
 #include "opt/prepare.h"
 #include "rules/symbolic.h"
@@ -72,19 +73,17 @@ class Planner {
     for (UOp u : toposort(k_.ast))
       if (u.is(Op::Param) && bits(u.dtype()) < 8) return k_;
     v_ = view_of(k_);
-    if (k_.ordered.empty()) {
+    if (std::optional<Kernel> d = plan_dot(k_)) {
+      k_ = std::move(*d);
+    } else if (k_.ordered.empty()) {
       if (!contraction()) {
         for (i64 value = 0; value < i64(kept_values(k_.ast).size()); value++)
           if (apply({OptKind::Keep, value, i64(RowPlace::Out)}) || apply({OptKind::Keep, value, i64(RowPlace::Stack)})) break;
         v_ = view_of(k_);
-        stream();
+        stream(unroll_places());
       }
     }
-    return tasks();
-  }
-  Kernel tasks() {
-    threads();
-    return k_;
+    return with_tasks(std::move(k_));
   }
 
  private:
@@ -119,8 +118,11 @@ class Planner {
     double cost = std::numeric_limits<double>::infinity();
   };
 
+  // Rows whose lines fall into one set of the first cache, of 8 ways, push each other out before their next value is read.
+  i64 most_rows(i64 row_bytes) const { return row_bytes && row_bytes % (k_.target->l1_bytes / 8) == 0 ? 6 : 16; }
+
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
-  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors) {
+  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -129,7 +131,7 @@ class Planner {
       for (i64 nv = 1; nv <= 8; nv++) {
         if (nv > 1 && (nv - 1) * lanes >= n) break;
         i64 tiles_n = (n + lanes * nv - 1) / (lanes * nv);
-        for (i64 mr = 1; mr <= std::min<i64>(m, 16); mr++) {
+        for (i64 mr = 1; mr <= std::min(m, most_rows(row_bytes)); mr++) {
           i64 need = rows_load_vectors ? mr * nv + nv + 2 : mr * nv + nv + 1;
           if (need > regs) break;
           auto tile_cost = [&](i64 rows) {
@@ -220,7 +222,11 @@ class Planner {
       if (score > best_rows) best_rows = score, rows = a, shared_lanes = both;
     }
     i64 m = rows ? rows->size : 1, n = lane->size;
-    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes);
+    i64 row_bytes = 0;
+    if (rows)
+      for (const Access* x : body)
+        if (auto s = step(*x, *rows)) row_bytes = std::max(row_bytes, std::abs(*s) * bits(x->node.dtype()) / 8);
+    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes);
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
@@ -302,7 +308,23 @@ class Planner {
   }
 
   // --- everything else --------------------------------------------------------------------------------------------------------------------
-  void stream() {
+  // Short output axes whose places are told apart by name, as in where(r == 0, a, where(r == 1, b, ..)): one node a place, so that each is one of
+  // a, b.. and they share what they have in common. How many nodes that makes.
+  i64 unroll_places() {
+    constexpr i64 kMost = 64;
+    i64 nodes = 1;
+    std::vector<i64> ids;
+    for (UOp u : toposort(k_.ast))
+      if (u.is(Op::Eq) && u.src(0).is(Op::Range) && u.src(1).is_const()) ids.push_back(u.src(0).arg<RangeArg>().id);
+    for (const Axis& a : v_.axes)
+      if (a.output && a.ranges.size() == 1 && a.size >= 2 && nodes * a.size <= kMost && std::find(ids.begin(), ids.end(), a.id) != ids.end() &&
+          a.size <= 8 && apply({OptKind::Upcast, a.id, a.size}))
+        nodes *= a.size;
+    if (nodes > 1) v_ = view_of(k_);
+    return nodes;
+  }
+
+  void stream(i64 nodes) {
     int bytes = std::max(v_.widest, 1);
     bool fold = false;
     for (UOp u : toposort(k_.ast)) fold |= u.is(Op::Fold);
@@ -310,7 +332,7 @@ class Planner {
     double best = std::numeric_limits<double>::infinity();
     double total = 0;
     for (const Axis& a : v_.axes) {
-      if (a.size < 2) continue;
+      if (a.size < 2 || (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce)) continue;
       double cost = 0;
       bool moves = false;
       for (const Access& x : v_.accesses) {
@@ -356,62 +378,13 @@ class Planner {
       }
     }
     if (!apply({OptKind::Vector, id, lanes})) return;
-    if (const Axis* a = find(id)) {
+    if (const Axis* a = find(id); a && nodes == 1) {
       // Independent work to hide latencies: more lanes of the same row, or more rows.
       i64 most = std::min<i64>(4, a->size);
       OptKind kind = output ? OptKind::Upcast : OptKind::Unroll;
       for (i64 u = most; u >= 2; u /= 2)
         if (a->size % u == 0 && apply({kind, id, u})) break;
     }
-  }
-
-  // --- tasks ------------------------------------------------------------------------------------------------------------------------------
-  void threads() {
-    double work = 0;
-    std::vector<UOp> topo = toposort(k_.ast);
-    Memo<std::vector<UOp>> deps;
-    deps[k_.ast];
-    for (UOp u : topo) {
-      std::vector<UOp> d;
-      if (u.is(Op::Range)) d.push_back(u);
-      for (UOp s : u.src())
-        for (UOp r : deps[s])
-          if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
-      double times = 1;
-      for (UOp r : d)
-        if (r.arg<RangeArg>().kind != AxisKind::Vector) times *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
-      bool cost = is_alu(u.op()) || u.in(Op::Load | Op::Store | Op::Reduce | Op::Cast);
-      if (cost && u.dtype().kind != Kind::Index && u.dtype().kind != Kind::Bool) work += times * (u.in(kTranscendental) ? 12 : 0.6);
-      if (u.in(Op::Reduce | Op::Fold | Op::Store)) {
-        std::vector<UOp> l = loops_of(u);
-        std::erase_if(d, [&](UOp r) { return std::find(l.begin(), l.end(), r) != l.end(); });
-      }
-      deps[u] = d;
-    }
-    double us = work / 3000;  // about 3 GHz, one operation a cycle
-    i64 tasks = std::min<i64>(k_.target->max_tasks, i64(us / 8));
-    if (tasks < 2) return;
-    tasks = std::min<i64>(tasks, 32);
-    // The outermost loop that is long enough; else the longest.
-    std::vector<Axis> all = axes(k_.ast);
-    const Axis* pick = nullptr;
-    for (const Axis& a : all) {
-      if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
-      if (std::find(k_.ordered.begin(), k_.ordered.end(), a.id) != k_.ordered.end()) continue;
-      if (!pick || (pick->size < 8 && a.size > pick->size)) pick = &a;
-    }
-    if (!pick) return;
-    i64 id = pick->id, n = std::min(tasks, pick->size);
-    u8 part = u8(pick->part);
-    // A count that divides the loop, if one is near.
-    for (i64 t = n; t >= std::max<i64>(2, n / 2); t--)
-      if (pick->size % t == 0) {
-        n = t;
-        break;
-      }
-    Opt o{OptKind::Thread, id, n};
-    o.part = part;
-    apply(o);
   }
 
   Kernel k_;
@@ -422,6 +395,5 @@ class Planner {
 }  // namespace
 
 Kernel heuristics(Kernel k) { return Planner(std::move(k)).run(); }
-Kernel with_tasks(Kernel k) { return Planner(std::move(k)).tasks(); }
 
 }  // namespace tg

@@ -111,7 +111,8 @@ class Chooser {
       add(out, 2, axis_of(oc, lanes));
       add(side[b]->buffer, 4, axis_of(side[b]->coords, lanes));
       if (int a = axis_of(side[1 - b]->coords, lanes); a >= 0) add(side[1 - b]->buffer, 4, a);
-      else if (u.nsrc() > 1) add(side[1 - b]->buffer, 3, axis_of(side[1 - b]->coords, u.src(1)));
+      else if (u.nsrc() > 1 && !(u.src(1).src(0).is_const() && u.src(1).src(0).as_int() < 4))  // an image's three channels are no vector
+        add(side[1 - b]->buffer, 3, axis_of(side[1 - b]->coords, u.src(1)));
     }
   }
 

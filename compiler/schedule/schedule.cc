@@ -419,7 +419,9 @@ class Scheduler {
 Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
-  Schedule s = Scheduler(g).run();
+  Graph copied = g;
+  copied.sink = copy_padded_inputs(g.sink);
+  Schedule s = Scheduler(copied).run();
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);

@@ -43,6 +43,7 @@ struct Schedule {
 Schedule schedule(const Graph& g, const Target& target);
 
 // Parts of schedule(), in its order.
+UOp copy_padded_inputs(UOp sink);                     // padded_inputs.cc
 void make_borders(Schedule& s);                       // borders.cc
 void choose_layouts(Schedule& s, const Target& target);// layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc

@@ -48,6 +48,20 @@ TEST_F(Kernels, ATranscendentalUnderOverlappingWindowsIsStoredOnce) {
   EXPECT_EQ(kernels(tensor::reduce(v * w, ReduceKind::Add, {4, 5})), 2);
   EXPECT_EQ(holds(1, Op::Exp), 0);
 }
+TEST_F(Kernels, APaddedInputOfAConvIsCopiedWithItsBorder) {
+  UOp x = input({1, 3, 32, 32});
+  ASSERT_EQ(kernels(relu(conv(x, weight({16, 3, 3, 3}), 1))), 2);
+  const Buffer& copy = s.buffers[s.calls[0].buffers[0]];
+  EXPECT_EQ(copy.dims, (std::vector<i64>{1, 3, 34, 34}));
+  EXPECT_TRUE(copy.layout.is_row_major(copy.dims)) << "three channels are no vector";
+  for (UOp u : toposort(s.calls[1].ast))
+    if (u.is(Op::Load)) {
+      EXPECT_EQ(u.nsrc(), 1u) << "no tap is tested";
+    }
+}
+TEST_F(Kernels, APaddedInputThatIsReadOnceOrTwiceIsNotCopied) {
+  EXPECT_EQ(kernels(max_pool(tensor::pad(input({1, 3, 32, 32}), dims({0, 0, 1, 1}), dims({0, 0, 1, 1}), number(0)), 3, 2)), 1);
+}
 TEST_F(Kernels, ACastThatFeedsAMatmulIsFree) {
   // A cast of a weight is no arithmetic: it is made where it is read.
   EXPECT_EQ(kernels(matmul(input({32, 24}), cast(weight({24, 48}, Kind::F16), Kind::F32))), 1);

@@ -1,0 +1,53 @@
+// A padded input under a convolution is copied first, so that its border lies around it (borders.cc) and no tap is tested: a test for each
+// product costs more than writing the input once more. Scratch buffers need no copy, their producers store the border.
+#include <algorithm>
+
+#include "schedule/schedule.h"
+
+namespace tg {
+namespace {
+
+// Where the copy pays: products an element of the input, and in all.
+constexpr f64 kReadings = 16, kProducts = 1 << 18;
+
+// The PAD below movement ops whose source is an input or a view of one.
+UOp padded_input(UOp u) {
+  UOp pad;
+  while (is_movement(u.op()) && !u.is(Op::Concat)) {
+    if (u.is(Op::Pad)) pad = u;
+    u = u.src(0);
+  }
+  return u.is(Op::Param) ? pad : UOp{};
+}
+
+f64 count(UOp u) {
+  UOp n = elems(shape(u));
+  return n.is_const() ? f64(n.as_int()) : 0;
+}
+
+}  // namespace
+
+UOp copy_padded_inputs(UOp sink) {
+  std::vector<UOp> order = toposort(sink);
+  Memo<u8> copied;
+  copied[sink];
+  for (UOp u : order) {
+    if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
+    UOp body = u.src(0);
+    while (body.is(Op::Cast)) body = body.src(0);
+    if (!body.is(Op::Mul)) continue;
+    for (UOp side : body.src())
+      if (UOp pad = padded_input(side); pad && count(body) > std::max(kProducts, kReadings * count(pad.src(0)))) copied[pad] = 1;
+  }
+  Memo<UOp> to;
+  to[sink];
+  for (UOp u : order) {
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(to[s]);
+    if (copied[u]) src[0] = tensor::contiguous(src[0]);
+    to[u] = with_src(u, src);
+  }
+  return to[sink];
+}
+
+}  // namespace tg
