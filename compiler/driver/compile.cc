@@ -16,6 +16,7 @@
 #include "driver/report.h"
 #include "driver/schedule_cache.h"
 #include "driver/target.h"
+#include "driver/tune.h"
 #include "formats/header.h"
 #include "frontend/import.h"
 
@@ -59,8 +60,18 @@ void write_report(const Report& report, const std::string& model, const OutputOp
   if (!o.report.empty()) write_file(o.report, report.json(model, o.path, target));
 }
 
+TuneSources sources_of(const SearchOptions& o, const std::string& own_log, const std::string& where) {
+  TuneSources s;
+  if (!own_log.empty()) s.log = SearchLog::parse(own_log, where);
+  for (const std::string& path : o.logs) add_log_file(path, &s);
+  if (!o.like.empty()) add_like(o.like, &s);
+  s.required = o.log_required;
+  return s;
+}
+
 // From the graph after both folds to the file: what compile and retune share.
-void build(const Graph& folded, const Target& target, bundle::Provenance provenance, const OutputOptions& o, Report& report) {
+void build(const Graph& folded, const Target& target, bundle::Provenance provenance, const OutputOptions& o, const TuneSources& sources,
+           Report& report) {
   // One order of nodes, wherever the graph came from.
   Graph graph = copy_graph(folded);
   Arena::Scope scope(*graph.arena);
@@ -69,6 +80,9 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   report.done("schedule");
 
   KernelPlan plan = plan_kernels(sched, target);
+  Tuned tuned = tune(plan, target, sources);
+  for (std::string& n : tuned.notes) report.note(std::move(n));
+  if (settings::BEAM() > 0) report.done("search");
   std::vector<CompiledKernel> compiled = compile_kernels(plan, target);
   report.kernels(sched, plan, compiled);
   report.done("kernels");
@@ -77,6 +91,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   bundle::BundleDesc bundle = capture(graph, sched, plan, compiled, target, &constant_of);
   add_settings(provenance, target);
   bundle.provenance = std::move(provenance);
+  bundle.provenance.log = tuned.log.text();
   if (o.strip)
     report.note("stripped: the graph is left out, so the bundle cannot be retuned for another target");
   else
@@ -90,6 +105,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
 void compile_model(const CompileOptions& o) {
   check_outputs(o.output);
   Target target = resolve_target();
+  TuneSources sources = sources_of(o.search, "", "");
   if (settings::DEBUG() >= 1) std::fprintf(stderr, "target %s\n", target_text(target).c_str());
   Report report;
   Graph graph = import_model(o);
@@ -97,11 +113,11 @@ void compile_model(const CompileOptions& o) {
   i64 moved = move_scales(graph), folded = fold_constants(graph);
   if (folded) report.note(str("folded ", folded, " values of constants; scales moved into the weights of ", moved, " sums"));
   report.done("fold");
-  build(graph, target, provenance_of_model(o.model), o.output, report);
+  build(graph, target, provenance_of_model(o.model), o.output, sources, report);
   write_report(report, o.model, o.output, target);
 }
 
-void retune_bundle(const std::string& path, const OutputOptions& o) {
+void retune_bundle(const std::string& path, const OutputOptions& o, const SearchOptions& search) {
   check_outputs(o);
   Report report;
   bundle::Loaded old = bundle::read_bundle(path);
@@ -114,7 +130,7 @@ void retune_bundle(const std::string& path, const OutputOptions& o) {
   report.done("read");
   OutputOptions out = o;
   out.compress |= (old.features & tgf::kCompressedWeights) != 0;
-  build(graph, target, old.desc.provenance, out, report);
+  build(graph, target, old.desc.provenance, out, sources_of(search, old.desc.provenance.log, path + ": its search log"), report);
   write_report(report, path, out, target);
 }
 

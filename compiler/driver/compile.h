@@ -30,17 +30,26 @@ struct OutputOptions {
   std::string report;     // path of a JSON report; "": none
 };
 
+// Where kernels' Opts come from beside the heuristics and the search that BEAM asks for.
+struct SearchOptions {
+  std::vector<std::string> logs;  // files of `tgaot log export`
+  bool log_required = false;      // a kernel that no log knows is an Error
+  std::string like;               // a bundle whose kernels' Opts are taken; "": none
+};
+
 struct CompileOptions {
   std::string model;  // path of the .onnx file
   std::vector<InputShape> shapes;
   std::vector<VarRange> vars;
   std::vector<FixedInput> fixed;
   OutputOptions output;
+  SearchOptions search;
 };
 
 // Both print notes, sizes and times on stderr. They throw Error for what the user must mend; then no output file is left or changed.
 void compile_model(const CompileOptions&);
-// A bundle scheduled and compiled again from its graph, with its weights, for DEV; an empty DEV is the bundle's own target.
-void retune_bundle(const std::string& bundle, const OutputOptions&);
+// A bundle scheduled and compiled again from its graph, with its weights, for DEV; an empty DEV is the bundle's own target. The bundle's own
+// search log is among the logs.
+void retune_bundle(const std::string& bundle, const OutputOptions&, const SearchOptions& = {});
 
 }  // namespace tg::driver

@@ -76,7 +76,7 @@ class Search {
         continue;
       }
       if (stop()) break;
-      Result<f64> ns = t_.time(*built[i], best);
+      Result<f64> ns = t_.time(proposals[i], *built[i], best);
       if (!ns) {
         r_.refused[ns.why()]++;
         continue;

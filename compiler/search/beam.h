@@ -29,7 +29,7 @@ class BeamTools {
   virtual std::vector<std::string> moves(const std::string& opts) = 0;
   virtual std::vector<Result<Proposal>> propose(const std::vector<std::string>& opts) = 0;
   virtual std::vector<Result<Built>> build(const std::vector<Proposal>& p) = 0;
-  virtual Result<f64> time(const Built& b, f64 best_ns) = 0;  // nanoseconds
+  virtual Result<f64> time(const Proposal& p, const Built& b, f64 best_ns) = 0;  // nanoseconds
   virtual bool enough() = 0;                                  // time is up, or the user stops
 };
 

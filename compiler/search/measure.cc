@@ -400,10 +400,13 @@ class Bench {
   Constant& constant(size_t slot, const Layout& l) {
     std::string text = l.str();
     auto& all = constants_[slot];
-    for (auto& c : all)
-      if (c->layout == text) return *c;
-    // The newest few: candidates of one round share layouts.
-    if (all.size() >= 3) all.erase(all.begin());
+    for (size_t i = 0; i < all.size(); i++)
+      if (all[i]->layout == text) {
+        std::rotate(all.begin() + long(i), all.begin() + long(i) + 1, all.end());
+        return *all.back();
+      }
+    // Those used last are kept: candidates of one round share layouts, and a comparison has two.
+    if (all.size() >= 4) all.erase(all.begin());
     auto c = std::make_unique<Constant>();
     c->layout = text;
     c->bytes = in_layout(rows_[slot], s_.slots[slot], l);

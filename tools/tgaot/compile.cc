@@ -77,8 +77,6 @@ struct Later {
 };
 // Declared so that they are refused by name instead of as a typing error.
 constexpr Later kLater[] = {
-    {"--log", "a search log to take kernels from"},
-    {"--like", "a bundle to take fusion, layouts and Opts from"},
     {"--weights", "fast: store every physical form of the weights"},
     {"--for", "settings for a part of the model: 'node=/conv1: BEAM=8'"},
     {"--max-size", "largest bundle"},
@@ -86,11 +84,16 @@ constexpr Later kLater[] = {
     {"--max-latency", "largest latency"},
 };
 constexpr Later kLaterFlags[] = {
-    {"--log-required", "fail where the log has no answer"},
     {"--embed-test", "put test vectors into the bundle"},
 };
 
 }  // namespace
+
+void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o) {
+  verb.add_option("--log", o->logs, "a search log to take kernels' Opts from; with BEAM above 0 the search begins with them")->allow_extra_args(false);
+  verb.add_flag("--log-required", o->log_required, "fail where the logs have no answer; no search");
+  verb.add_option("--like", o->like, "a bundle to take kernels' Opts from, for a model that differs in its weights");
+}
 
 void add_compile(CLI::App& app) {
   struct Args {
@@ -107,6 +110,7 @@ void add_compile(CLI::App& app) {
   verb->add_flag("--compress", a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
   verb->add_flag("--strip", a->o.output.strip, "leave out the portable part; the bundle cannot be retuned");
   verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
+  add_search_options(*verb, &a->o.search);
   for (const Later& l : kLater)
     verb->add_option_function<std::string>(
         l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); },

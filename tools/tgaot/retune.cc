@@ -6,6 +6,7 @@ void add_retune(CLI::App& app) {
   struct Args {
     std::string bundle;
     tg::driver::OutputOptions o;
+    tg::driver::SearchOptions search;
   };
   auto a = std::make_shared<Args>();
   CLI::App* verb = app.add_subcommand("retune", "a bundle scheduled and compiled again for the target in DEV, without the model");
@@ -14,8 +15,9 @@ void add_retune(CLI::App& app) {
   verb->add_flag("--compress", a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
   verb->add_flag("--strip", a->o.strip, "leave out the portable part; the bundle cannot be retuned again");
   verb->add_option("--report", a->o.report, "write a JSON report: kernels, memory, times");
+  add_search_options(*verb, &a->search);
   verb->callback([a] {
     if (a->o.path.empty()) a->o.path = a->bundle;
-    tg::driver::retune_bundle(a->bundle, a->o);
+    tg::driver::retune_bundle(a->bundle, a->o, a->search);
   });
 }

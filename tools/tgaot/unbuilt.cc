@@ -10,7 +10,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {
     {"diff", "what differs between two bundles"},         {"bisect", "the first kernel that strays from the interpreter"},
     {"explain", "what bounds each kernel"},                {"export", "kernels and bundle as a linkable object"},
-    {"log", "show, export and merge search logs"},         {"agents", "the agents that can be reached"},
+    {"agents", "the agents that can be reached"},
 };
 
 }  // namespace

@@ -3,6 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+namespace tg::driver {
+struct SearchOptions;
+}
+
 void add_compile(CLI::App& app);
 void add_retune(CLI::App& app);
 void add_inspect(CLI::App& app);
@@ -10,5 +14,7 @@ void add_verify(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_settings(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_log(CLI::App& app);
 void add_worker(CLI::App& app);
+void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o);  // --log, --log-required, --like
 void add_unbuilt(CLI::App& app);  // verbs of later versions: each says so and fails

@@ -1,12 +1,12 @@
-// tgaot worker: compiles kernels for a parent process; not for people.
+// tgaot worker: compiles and times kernels for a parent process; not for people.
 #include <cstdlib>
 
 #include "base/workers.h"
-#include "driver/kernel_job.h"
+#include "driver/tune_job.h"
 #include "verbs.h"
 
 void add_worker(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("worker", "compiles kernels for a parent process; not for people");
+  CLI::App* verb = app.add_subcommand("worker", "compiles and times kernels for a parent process; not for people");
   verb->allow_extras();
-  verb->callback([] { std::exit(tg::serve_jobs(tg::driver::compile_kernel_bytes)); });
+  verb->callback([] { std::exit(tg::serve_jobs(tg::driver::worker_job_bytes)); });
 }
