@@ -41,6 +41,7 @@ constexpr size_t kEnoughAccumulators = 8;
 
 class Expander {
  public:
+  explicit Expander(std::span<const DotRow> rows) : rows_(rows) {}
   UOp run(UOp ast) {
     std::vector<UOp> order = toposort(ast);
     std::vector<i64> lanes;  // axes that run in lanes too
@@ -48,13 +49,15 @@ class Expander {
       if (!u.is(Op::Range)) continue;
       RangeArg a = u.arg<RangeArg>();
       if (a.kind == AxisKind::Vector) lanes.push_back(a.id);
-      if (a.kind != AxisKind::Upcast && a.kind != AxisKind::Unroll) continue;
+      if (a.kind != AxisKind::Upcast && a.kind != AxisKind::Unroll && a.kind != AxisKind::Dot) continue;
       TG_CHECK(ranges_.size() < 24 && u.src(0).is_const(), "too many unrolled ranges");
       ranges_.push_back(u);
     }
     if (ranges_.empty()) return ast;
     // Copies along the lanes' axis vary fastest: a scalar that is broadcast to all vectors of a row dies with the row, and so takes one register.
     std::stable_partition(ranges_.begin(), ranges_.end(), [&](UOp r) { return std::find(lanes.begin(), lanes.end(), r.arg<RangeArg>().id) == lanes.end(); });
+    // The products of one dot instruction stand together.
+    std::stable_partition(ranges_.begin(), ranges_.end(), [](UOp r) { return r.arg<RangeArg>().kind != AxisKind::Dot; });
     for (size_t i = 0; i < ranges_.size(); i++) bit_[ranges_[i]] = u32(i) + 1;
     values_[ast];  // the highest id: references into the memo stay valid
     for (UOp u : order) visit(u);
@@ -158,6 +161,9 @@ class Expander {
     mask_[u] = kept;
     std::vector<UOp>& out = values_[u];
     i64 terms = copies(closed), results = copies(kept);
+    i64 group = 1;
+    for (u32 r = 0; r < ranges_.size(); r++)
+      if (closed >> r & 1 && ranges_[r].arg<RangeArg>().kind == AxisKind::Dot) group = size(r);
     bool separate = size_t(results) < kEnoughAccumulators && !loops.empty();
     for (i64 c = 0; c < results; c++) {
       std::vector<UOp> vals;
@@ -173,6 +179,7 @@ class Expander {
           }
           vals.push_back(values_[v][size_t(n)]);
         }
+      if (group > 1 && reduce_values(u).size() == 1) vals = dots(vals, group, u.dtype());
       auto close = [&](std::vector<UOp> v) {
         v.insert(v.end(), loops.begin(), loops.end());
         return node(Op::Reduce, u.dtype(), std::span<const UOp>(v), ReduceArg{a.kind, {}}.ints());
@@ -188,6 +195,33 @@ class Expander {
         out.push_back(close(vals));
       }
     }
+  }
+
+  // Products that stand together as one DOT(a.., b..), where every group is of kinds that a row has.
+  std::vector<UOp> dots(const std::vector<UOp>& vals, i64 group, DType sum) {
+    std::vector<UOp> out;
+    for (size_t i = 0; i < vals.size(); i += size_t(group)) {
+      std::vector<UOp> a, b;
+      for (size_t j = i; j < i + size_t(group); j++) {
+        UOp v = vals[j];
+        if (!v.is(Op::Mul) || !v.src(0).is(Op::Cast) || !v.src(1).is(Op::Cast)) return vals;
+        UOp x = v.src(0).src(0), y = v.src(1).src(0);
+        if (!a.empty() && (x.dtype() != a[0].dtype() || y.dtype() != b[0].dtype() || !alike(x, a[0]))) std::swap(x, y);
+        if (!a.empty() && (x.dtype() != a[0].dtype() || y.dtype() != b[0].dtype())) return vals;
+        a.push_back(x), b.push_back(y);
+      }
+      const DotRow* row = find_dot(rows_, a[0].dtype().kind, b[0].dtype().kind, sum.kind, group);
+      if (!row) return vals;
+      if (a[0].dtype().kind != row->a) std::swap(a, b);
+      a.insert(a.end(), b.begin(), b.end());
+      out.push_back(node(Op::Dot, sum, std::span<const UOp>(a)));
+    }
+    return out;
+  }
+  // Reads of one buffer: the same factor of two products, whose order may differ.
+  static bool alike(UOp x, UOp y) {
+    if (x.op() != y.op()) return false;
+    return !x.is(Op::Load) || x.src(0).src(0) == y.src(0).src(0);
   }
 
   static UOp tree(ReduceKind k, std::vector<UOp> v) {
@@ -262,6 +296,7 @@ class Expander {
   }
 
  private:
+  std::span<const DotRow> rows_;
   std::vector<UOp> ranges_;
   Memo<u32> bit_, mask_;
   Memo<std::vector<UOp>> values_;
@@ -269,7 +304,7 @@ class Expander {
 
 }  // namespace
 
-UOp expand(UOp ast) { return Expander().run(ast); }
+UOp expand(UOp ast, std::span<const DotRow> rows) { return Expander(rows).run(ast); }
 
 std::vector<UOp> merge_fold_states(UOp fold, const std::vector<UOp>& x, const std::vector<UOp>& y) { return Expander::merge_states(fold, x, y); }
 

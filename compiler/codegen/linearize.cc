@@ -339,6 +339,7 @@ class Linearizer {
       case Op::Const: return push_once(u);
       case Op::Get: value_[u] = states_.at(u.src(0).id())[size_t(u.arg_int())]; return;
       case Op::Mul:
+      case Op::Dot:
         if (lazy_product(u)) return;
         break;
       default: break;
@@ -350,9 +351,9 @@ class Linearizer {
     value_[u] = v;
   }
 
-  // A float product that only sums read is made by their fused step: rounded once with the sum.
+  // A float product or a DOT that only sums read is made by their fused step: a product is rounded once with the sum.
   bool lazy_product(UOp u) {
-    if (!is_float(u.dtype()) || !fma_) return false;
+    if (u.is(Op::Mul) && (!is_float(u.dtype()) || !fma_)) return false;
     if (!readers_known_) {
       readers_known_ = true;
       other_reader_[order_.back()];
@@ -417,6 +418,7 @@ class Linearizer {
       UOp acc = read(regs[0], loop);
       for (UOp v : reduce_values(u)) {
         if (op == Op::Add && v.is(Op::Mul) && lazy_product(v)) acc = compute(Op::MulAcc, {value(v.src(0)), value(v.src(1)), acc});
+        else if (op == Op::Add && v.is(Op::Dot) && lazy_product(v)) push_here(acc = node(Op::Dot, v.dtype(), {value(v.src(0)), value(v.src(1)), acc}));
         else acc = compute(op, {acc, value(v)});
       }
       return set(regs[0], acc);

@@ -64,9 +64,9 @@ Lowered lower(const Kernel& k) {
   ast = simplify(ast);
   // From here every access is INDEX(buffer, offset).
   ast = lower_functions(ast);
-  ast = expand(ast);
+  ast = expand(ast, dot_rows(*k.target));
   ast = simplify(ast);
-  // From here no UPCAST or UNROLL range is left.
+  // From here no UPCAST, UNROLL or DOT range is left.
   DecompFlags flags = decomp_flags(*k.target);
   ast = vectorize(ast);
   ast = decompose(ast, flags);

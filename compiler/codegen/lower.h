@@ -5,6 +5,7 @@
 
 #include "ir/loops.h"
 #include "opt/kernel.h"
+#include "target/dots.h"
 
 namespace tg {
 
@@ -19,7 +20,8 @@ Lowered lower(const Kernel& k);
 // Steps, in their order, each DAG to DAG.
 UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target);  // border.cc: slot 0's border is stored too
 UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
-UOp expand(UOp ast);                                          // expand.cc: UPCAST and UNROLL ranges become separate nodes
+// expand.cc: UPCAST and UNROLL ranges become separate nodes; products over a DOT range become one DOT where `rows` have one for their kinds
+UOp expand(UOp ast, std::span<const DotRow> rows = {});
 UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes
 // linearize.cc: loops and accumulators, in order. fma: a sum's products are fused with it; the target has such an instruction.
 std::vector<UOp> linearize(UOp ast, bool fma = true);

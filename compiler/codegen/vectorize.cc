@@ -2,6 +2,7 @@
 // depend on the range stays scalar and is broadcast where it meets lanes. A reduce over the range keeps a vector and ends in one horizontal step.
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "rules/symbolic.h"
 
 namespace tg {
 namespace {
@@ -11,7 +12,7 @@ class Vectorizer {
   UOp run(UOp ast) {
     std::vector<UOp> order = toposort(ast);
     bool any = false;
-    for (UOp u : order) any |= lane_range(u);
+    for (UOp u : order) any |= lane_range(u) || u.is(Op::Dot);
     if (!any) return ast;
     to_[ast];
     over_[ast];
@@ -42,6 +43,11 @@ class Vectorizer {
     std::vector<UOp> src;
     bool same = true;
     for (UOp s : u.src()) src.push_back(to_[s]), same &= src.back() == s;
+    if (u.is(Op::Dot)) {
+      over_[u] = v;
+      to_[u] = dot(u, v);
+      return;
+    }
     if (!v) {
       to_[u] = same ? u : one_horizontal_step(u, src);
       return;
@@ -114,6 +120,70 @@ class Vectorizer {
     if (l) off = alu(Op::Add, {widen(l->rest, n), alu(Op::Mul, {node(Op::Lanes, d, {}), widen(idx(l->factor), n)})});
     else off = widen(to_[index.src(1)], n);
     return node(Op::Index, index.dtype(), {to_[index.src(0)], off});
+  }
+
+  // --- dot instructions -------------------------------------------------------------------------------------------------------------------
+  // DOT(a.., b..) over the lanes of v. Neighbours in memory are loaded as they lie; anything else is put in order in registers.
+  UOp dot(UOp u, UOp v) {
+    size_t group = u.nsrc() / 2;
+    std::span<const UOp> a = u.src().first(group), b = u.src().subspan(group);
+    int n = v ? lanes_of(v) : 1;
+    if (n != 4 && n != 8 && n != 16) return sum_of_products(u, a, b, n);
+    UOp zero = konst(u.dtype().vec(u16(n)), 0);
+    return node(Op::Dot, zero.dtype(), {dot_operand(a, v, n), dot_operand(b, v, n), zero});
+  }
+
+  // Lanes that no register of the instruction has.
+  UOp sum_of_products(UOp u, std::span<const UOp> a, std::span<const UOp> b, int n) {
+    UOp sum;
+    DType d = u.dtype().vec(u16(n));
+    auto in = [&](UOp x) { return widen(n == 1 ? cast(to_[x], d) : node(Op::Cast, u.dtype().vec(to_[x].dtype().lanes), {to_[x]}), n); };
+    for (size_t i = 0; i < a.size(); i++) {
+      UOp p = alu(Op::Mul, {in(a[i]), in(b[i])});
+      sum = sum ? alu(Op::Add, {sum, p}) : p;
+    }
+    return sum;
+  }
+
+  UOp dot_operand(std::span<const UOp> x, UOp v, int n) {
+    int group = int(x.size());
+    if (UOp l = neighbours(x, v, n)) return l;
+    bool lanes = false;
+    for (UOp e : x) lanes |= bool(over_[e]);
+    DType one = x[0].dtype();
+    std::vector<UOp> parts;
+    for (UOp e : x) parts.push_back(lanes ? widen(to_[e], n) : to_[e]);
+    if (!lanes) return node(Op::Pack, one.vec(u16(group)), std::span<const UOp>(parts));
+    // Pairs of vectors are interleaved: 0 with the middle one, and so on, then what comes of it.
+    while (parts.size() > 1) {
+      std::vector<UOp> next;
+      size_t half = parts.size() / 2;
+      int w = parts[0].dtype().lanes;
+      Ints order;
+      for (int i = 0; i < w; i++) order.push_back(i), order.push_back(i + w);
+      for (size_t i = 0; i < half; i++) next.push_back(node(Op::Shuffle, one.vec(u16(2 * w)), {parts[i], parts[i + half]}, order));
+      parts = next;
+    }
+    return parts[0];
+  }
+
+  // The operand as one LOAD: element j of the group stands j after the first, and lanes a whole group apart or in one place.
+  UOp neighbours(std::span<const UOp> x, UOp v, int n) {
+    i64 group = i64(x.size());
+    UOp first = x[0];
+    if (!first.is(Op::Load) || (first.nsrc() > 1 && (over_[first.src(1)] || !first.src(2).is_const()))) return {};
+    for (i64 j = 1; j < group; j++) {
+      UOp e = x[size_t(j)];
+      if (!e.is(Op::Load) || e.nsrc() != first.nsrc() || e.src(0).src(0) != first.src(0).src(0)) return {};
+      if (first.nsrc() > 1 && (e.src(1) != first.src(1) || e.src(2) != first.src(2))) return {};
+      if (!simplify(e.src(0).src(1) - first.src(0).src(1)).is_const(j)) return {};
+    }
+    auto l = linear_in(first.src(0).src(1), v);
+    if (!l || (l->factor != 0 && l->factor != group)) return {};
+    DType d = first.dtype().vec(u16(l->factor ? group * n : group));
+    UOp at = node(Op::Index, first.src(0).dtype(), {to_[first.src(0).src(0)], rewritten(l->rest)});
+    if (first.nsrc() == 1) return node(Op::Load, d, {at});
+    return node(Op::Load, d, {at, to_[first.src(1)], konst_bits(d, first.src(2).arg_bits())});
   }
 
   void reduce(UOp u, UOp v, int n, const std::vector<UOp>& src) {

@@ -33,7 +33,8 @@ Graph import_model(const CompileOptions& o) {
   for (const InputShape& s : o.shapes) io.shapes.push_back({s.input, s.dims});
   for (const FixedInput& f : o.fixed) io.fixed.push_back({f.input, f.value});
   if (!o.vars.empty()) fail("--var: free dimensions are not built yet; fix them with --shape");
-  if (std::string d = settings::DEFAULT_FLOAT(); d != "float32") fail("DEFAULT_FLOAT=", d, " is not built yet; known: float32");
+  std::string d = settings::DEFAULT_FLOAT();
+  io.default_float = d == "float16" ? Kind::F16 : d == "bfloat16" ? Kind::BF16 : d == "float64" ? Kind::F64 : Kind::F32;
   return import_onnx(o.model, io);
 }
 

@@ -152,6 +152,10 @@ class Mover {
   // w's shape or a scalar.
   UOp scaled(UOp w, UOp a) {
     if (rank(w) == 0) return {};
+    if (w.is(Op::Cast) && is_float(w.dtype()) && is_float(w.src(0).dtype())) {  // how w is kept; the product is rounded in its place
+      UOp inner = scaled(w.src(0), a);
+      return inner ? cast(inner, w.dtype()) : UOp();
+    }
     if (!is_movement(w.op())) {
       UOp product = narrow(cast(alu(Op::Mul, {in_f64(w), a}), w.dtype()));
       return same_shape(shape(product), shape(narrow(w))) && is_worth_folding(product, g_) ? widen(product, shape(w)) : UOp();

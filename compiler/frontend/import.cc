@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/note.h"
 #include "base/progress.h"
+#include "frontend/default_float.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
 
@@ -25,7 +26,7 @@ class Importer {
     Arena::Scope arena(*g_.arena);
     Pool::Scope pool(pool_);
     const tgonnx::ModelProto& m = file_.model();
-    if (opt_.default_float != DType(Kind::F32)) fail("DEFAULT_FLOAT=", name(opt_.default_float), " is not built yet; only float32 is");
+    pool_.default_float = opt_.default_float;
     Opsets opsets = read_opsets(m.opset_import());
     for (const tgonnx::FunctionProto& f : m.functions()) functions_[function_key(f.domain(), f.name(), f.overload())] = &f;
 
@@ -44,6 +45,7 @@ class Importer {
     std::vector<UOp> outs;
     for (const tgonnx::ValueInfoProto& v : m.graph().output()) {
       Tensor t = lookup(top, v.name(), str("output \"", v.name(), "\""));
+      if (is_wide() && t.dtype() == opt_.default_float && declared_f32(v)) t = t.cast(Kind::F32);
       if (v.has_type() && v.type().has_tensor_type()) {
         DType d = onnx_dtype(v.type().tensor_type().elem_type(), str("output \"", v.name(), "\""));
         if (d != t.dtype()) fail(file_.path(), ": output \"", v.name(), "\" is declared ", name(d), " but computed as ", name(t.dtype()));
@@ -52,7 +54,7 @@ class Importer {
       outs.push_back(t.uop());
     }
     if (outs.empty()) fail(file_.path(), ": the graph has no outputs");
-    g_.sink = node(Op::Sink, Kind::Void, std::span<const UOp>(outs));
+    g_.sink = drop_roundings(node(Op::Sink, Kind::Void, std::span<const UOp>(outs)), opt_.default_float);
     keep_used_constants();
     return std::move(g_);
   }
@@ -152,7 +154,7 @@ class Importer {
       check_size(s, str(file_.path(), ": ", what));
       UOp p = tensor::param(i64(g_.inputs.size()), d, s);
       g_.inputs.push_back({v.name(), d, s});
-      define(names, v.name(), {Tensor(p)}, what);
+      define(names, v.name(), {kept_in(Tensor(p), opt_.default_float)}, what);
     }
     for (const ImportOptions::Var& v : opt_.vars)
       if (!used_vars.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
@@ -247,7 +249,10 @@ class Importer {
   }
 
   Tensor value_of(Slot* s, const std::string& name) {
-    if (!s->value && s->initializer) s->value = pool_.add(file_.tensor(*s->initializer, str(file_.path(), ": initializer \"", name, "\"")));
+    if (!s->value && s->initializer) {
+      s->value = pool_.add(file_.tensor(*s->initializer, str(file_.path(), ": initializer \"", name, "\"")));
+      s->value = kept_in(s->value, opt_.default_float);
+    }
     return s->value;
   }
   Tensor lookup(Names& names, const std::string& name, const std::string& who) {
@@ -346,10 +351,14 @@ class Importer {
         const OnnxOp* row = find_op(domain, p.op_type(), opset, &why);
         if (!row) bare.fail(why);
         if (known) {
+          if (is_wide() && is_quantized(p.op_type()))
+            for (Tensor& t : in)
+              if (t && t.dtype() == opt_.default_float) t = t.cast(Kind::F32);
+          if (is_wide() && p.op_type() == "Cast" && wide_cast(p)) out = {in[0].cast(opt_.default_float)}, ok = true;
           OnnxNode n(p, opset, std::move(in));
           n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of;
           names_ = names, opsets_ = &opsets;
-          out = row->fn(n);
+          if (!ok) out = row->fn(n);
           ok = true;
           for (int i = 0; i < p.output_size(); i++) {
             if (p.output(i).empty()) continue;
@@ -373,9 +382,28 @@ class Importer {
       if (p.output(i).empty()) continue;
       Slot s;
       s.failed = !ok;
-      if (ok) s.value = pool_.fold(out[i].uop());
+      if (ok) s.value = is_quantized(p.op_type()) && !is_wide() ? out[i] : kept_in(out[i], opt_.default_float);
+      if (ok) s.value = pool_.fold(s.value.uop());
       define(names, p.output(i), s, bare.where());
     }
+  }
+
+  // --- DEFAULT_FLOAT
+  // A dtype wider than f32 goes through the operators; a narrower one is what their results are rounded to.
+  bool is_wide() const { return bits(opt_.default_float) > 32; }
+  static bool declared_f32(const tgonnx::ValueInfoProto& v) {
+    return v.has_type() && v.type().has_tensor_type() && v.type().tensor_type().elem_type() == 1;
+  }
+  static bool is_quantized(const std::string& op) {
+    for (const char* part : {"Quant", "QLinear", "Integer", "QGemm", "QAttention"})
+      if (op.find(part) != op.npos) return true;
+    return false;
+  }
+  // A Cast to float32 keeps what the wider dtype holds.
+  static bool wide_cast(const tgonnx::NodeProto& p) {
+    for (const auto& a : p.attribute())
+      if (a.name() == "to") return a.i() == 1;
+    return false;
   }
 
   struct Deeper {

@@ -56,19 +56,17 @@ Tensor qlinear_conv(OnnxNode& n) {
 // A b: scales and zero points of b are numbers or one a column.
 Tensor dynamic_quantize_matmul(OnnxNode& n) {
   Dynamic a = dynamic_quantize(n[0]);
-  Tensor y = centred(a.y, a.zero).matmul(centred(n[1], n.opt(3)), Kind::I32).cast(Kind::F32) * (a.scale * n[2]);
+  Tensor y = integer_matmul(a.y, a.zero, n[1], n.opt(3)).cast(Kind::F32) * (a.scale * n[2]);
   return n.has(4) ? y + n[4] : y;
 }
 Tensor matmul_integer_to_float(OnnxNode& n) {
   Tensor y =
-      centred(n[0], row_parameter(n.opt(4))).matmul(centred(n[1], n.opt(5)), Kind::I32).cast(n[2].dtype()) * (row_parameter(n[2]) * n[3]);
+      integer_matmul(n[0], row_parameter(n.opt(4)), n[1], n.opt(5)).cast(n[2].dtype()) * (row_parameter(n[2]) * n[3]);
   return n.has(6) ? y + n[6] : y;
 }
 Tensor q_gemm(OnnxNode& n) {
-  Tensor a = centred(n[0], single(n.opt(2))), b = n[3];
-  if (n.attr("transA", 0)) a = a.transpose();
-  b = centred(n.attr("transB", 0) ? b.transpose() : b, n.opt(5));  // one zero point a column of what is multiplied
-  Tensor acc = a.matmul(b, Kind::I32);
+  Tensor a = n.attr("transA", 0) ? n[0].transpose() : n[0], b = n.attr("transB", 0) ? n[3].transpose() : n[3];
+  Tensor acc = integer_matmul(a, single(n.opt(2)), b, n.opt(5));  // b's: one zero point a column of what is multiplied
   if (n.has(6)) acc = acc + n[6];
   Tensor factor = single(n[1]) * n[4];
   f64 alpha = n.attr("alpha", 1.0f);

@@ -154,10 +154,10 @@ Tensor channel_parameter(const Tensor& p, i64 rank) {
 namespace {
 
 // a's scale and zero point: a number, or one a row; b's: a number, or one a column.
-Tensor matmul_integer(OnnxNode& n) { return centred(n[0], row_parameter(n.opt(2))).matmul(centred(n[1], n.opt(3)), Kind::I32); }
+Tensor matmul_integer(OnnxNode& n) { return integer_matmul(n[0], row_parameter(n.opt(2)), n[1], n.opt(3)); }
 
 Tensor qlinear_matmul(OnnxNode& n) {
-  Tensor acc = centred(n[0], row_parameter(n.opt(2))).matmul(centred(n[3], n.opt(5)), Kind::I32);
+  Tensor acc = integer_matmul(n[0], row_parameter(n.opt(2)), n[3], n.opt(5));
   auto wide = [](const Tensor& s) { return s.widen(); };
   Tensor factor = row_parameter(wide(n[1])) * wide(n[4]) / row_parameter(wide(n[6]));
   return requantize(acc, factor, row_parameter(n.opt(7)), n.has(7) ? n[7].dtype() : n[0].dtype());
@@ -176,8 +176,7 @@ Tensor conv_integer(OnnxNode& n, const Tensor& x, const Tensor& x_zero, const Te
     wz = wz.reshape(s);
   }
   Tensor xz = x_zero && x_zero.rank() ? x_zero.reshape(Shape{}) : x_zero;
-  // Padding stands for the zero point, which is 0 once it is taken off.
-  return centred(x, xz).conv(centred(w, wz), bias, a, Kind::I32);
+  return integer_conv(x, xz, w, wz, bias, a);
 }
 
 }  // namespace

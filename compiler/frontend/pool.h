@@ -35,6 +35,7 @@ class Pool {
   // u, or the CONSTANT or CONST that has its value.
   UOp fold(UOp u);
 
+  DType default_float = Kind::F32;                    // what products of f32 take their factors in (frontend/default_float.h)
   i64 next_fold() { return folds_++; }                // a number for the placeholders of a new FOLD
 
   const std::vector<ConstantData>& constants() const { return constants_; }

@@ -20,6 +20,11 @@ struct Dynamic {
 Dynamic dynamic_quantize(const Tensor& x);  // DynamicQuantizeLinear
 
 Tensor centred(const Tensor& x, const Tensor& zero);  // x - zero in i32; zero may be absent
+// (x - x_zero) (w - w_zero) summed in i32, zero points absent or broadcasting with what they belong to. Products of bytes are written as u8 by
+// i8 with the zero points taken off the sums, which is what dot instructions take: x_zero falls on sums of w's columns, constant if w is.
+Tensor integer_matmul(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero);
+// Likewise as a convolution: padding stands for x_zero, a number; w_zero is absent, a number or one an output channel (M, 1, 1..).
+Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero, const Tensor& bias, const ConvArgs& a);
 // saturate(round(acc * factor) + zero) as q.
 Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q);
 Tensor row_parameter(const Tensor& p);                // of a matrix' rows: (M) -> (M, 1)

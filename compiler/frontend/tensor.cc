@@ -6,6 +6,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "frontend/default_float.h"
 #include "frontend/pool.h"
 #include "ir/eval_scalar.h"
 
@@ -424,6 +425,12 @@ Tensor Tensor::cumsum(i64 a, bool exclusive, bool reverse) const {
 }
 
 // --- products ---------------------------------------------------------------------------------------------------------------------------
+// What the factors of a sum of f32 products are read in.
+static DType product_dtype(const Tensor& a, const Tensor& b) {
+  DType d = Pool::current().default_float;
+  return a.dtype() == DType(Kind::F32) && b.dtype() == DType(Kind::F32) && bits(d) < 32 ? d : a.dtype();
+}
+
 Tensor Tensor::matmul(const Tensor& other, std::optional<DType> acc) const {
   Tensor a = *this, b = other;
   if (!a.rank() || !b.rank()) fail("matmul of ", text(a), " and ", text(b), ": a scalar has no rows");
@@ -434,6 +441,7 @@ Tensor Tensor::matmul(const Tensor& other, std::optional<DType> acc) const {
   if (row) a = a.unsqueeze(0);
   if (column) b = b.unsqueeze(1);
   if (a.dim(-1) != b.dim(-2)) fail("matmul of ", text(*this), " and ", text(other), ": inner dimensions differ");
+  if (DType d = product_dtype(a, b); d != a.dtype()) a = narrowed(a, d), b = narrowed(b, d);
   // (.., m, 1, k) * (.., 1, n, k)
   Tensor p = a.cast(sum).unsqueeze(-2) * b.cast(sum).transpose().unsqueeze(-3);
   Tensor r = tensor::reduce(p.u_, ReduceKind::Add, Ints{p.rank() - 1});
@@ -477,7 +485,9 @@ Tensor Tensor::conv(const Tensor& w, const Tensor& bias, const ConvArgs& c, std:
   DType out = acc ? *acc : dtype(), sum = acc ? *acc : is_half() ? DType(Kind::F32) : dtype();
   Ints k;
   for (i64 i = 0; i < n; i++) k.push_back(w.size(i + 2));
-  Tensor v = cast(sum).pool_windows(k, c, konst(sum, 0));  // (N, C, *out, *k)
+  Tensor x = *this, weight = w;
+  if (DType d = product_dtype(x, w); d != x.dtype()) x = narrowed(x, d), weight = narrowed(w, d);
+  Tensor v = x.pool_windows(k, c, konst(x.dtype(), 0)).cast(sum);  // (N, C, *out, *k)
   // x (N, [G], 1, [C/G], *out, *k) * w ([G], M/G, [C/G], 1.., *k), summed over C/G and k. [G] is there with groups, [C/G] unless it is 1.
   bool grouped = c.groups > 1, summed = !grouped || !per_group.is_const(1);
   Shape xs{shape()[0]}, ws;
@@ -488,7 +498,7 @@ Tensor Tensor::conv(const Tensor& w, const Tensor& bias, const ConvArgs& c, std:
   i64 spatial = i64(xs.size());
   for (i64 i = 0; i < n; i++) xs.push_back(v.shape()[2 + i]), ws.push_back(idx(1));
   for (i64 i = 0; i < n; i++) xs.push_back(idx(k[i])), ws.push_back(idx(k[i]));
-  Tensor p = v.reshape(xs) * w.cast(sum).reshape(ws);
+  Tensor p = v.reshape(xs) * weight.cast(sum).reshape(ws);
   Ints axes;
   if (summed) axes.push_back(first);
   for (i64 i = 0; i < n; i++) axes.push_back(spatial + n + i);

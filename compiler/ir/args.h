@@ -19,8 +19,8 @@ constexpr Op alu_op(ReduceKind k) {
 }
 enum class ScatterKind : u8 { Set, Add, Mul, Max, Min };
 
-enum class AxisKind : u8 { Global, Local, Warp, Task, Loop, Upcast, Vector, Unroll, Reduce, GroupReduce };
-constexpr bool is_reduce(AxisKind k) { return k == AxisKind::Reduce || k == AxisKind::Unroll || k == AxisKind::GroupReduce; }
+enum class AxisKind : u8 { Global, Local, Warp, Task, Loop, Upcast, Vector, Unroll, Reduce, GroupReduce, Dot };
+constexpr bool is_reduce(AxisKind k) { return k >= AxisKind::Unroll; }
 
 // A loop variable. Ranges made from one tensor dimension share id over the phases of a kernel; part 0 is what remains of an axis, part n the
 // n-th piece split off. order: position in the loop nest, outermost first (equal id, part and phase means the same loop).

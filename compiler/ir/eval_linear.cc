@@ -133,6 +133,25 @@ class Item {
       if (open(gate, i)) EvalMemory::store(a, offset(to, i), reg(value)[i], u);
   }
 
+  // Products one after another onto the sum, each rounded with it. After decompose a bf16 is the u16 of its bits.
+  void dot(UOp u) {
+    UOp a = u.src(0), b = u.src(1);
+    Kind k = u.dtype().kind;
+    i64 lanes = u.dtype().lanes, group = std::max(a.dtype().lanes, b.dtype().lanes) / lanes;
+    ScalarFn fn = scalar_fn(Op::MulAcc, k);
+    auto at = [&](UOp x, i64 i, i64 j) {
+      u64 v = reg(x)[x.dtype().lanes == group ? j : i * group + j];
+      Kind from = x.dtype().kind;
+      if (is_float(k) && from == Kind::U16) v = eval_bitcast(Kind::BF16, from, v), from = Kind::BF16;
+      return eval_cast(k, from, v);
+    };
+    for (i64 i = 0; i < lanes; i++) {
+      u64 sum = reg(u.src(2))[i];
+      for (i64 j = 0; j < group; j++) sum = fn(k, at(a, i, j), at(b, i, j), sum);
+      reg(u)[i] = sum;
+    }
+  }
+
   void step(UOp u) {
     u64* out = reg(u);
     i64 lanes = u.dtype().lanes;
@@ -187,6 +206,7 @@ class Item {
         if (i64(u.nsrc()) != lanes) fail(u.nsrc(), " scalars for ", lanes, " lanes in ", u.str());
         for (i64 i = 0; i < lanes; i++) out[i] = *reg(u.src(i));
         return;
+      case Op::Dot: return dot(u);
       case Op::Shuffle: {
         i64 n = u.src(0).dtype().lanes;
         if (i64(u.arg_ints().size()) != lanes) fail(u.arg_ints().size(), " numbers for ", lanes, " lanes in ", u.str());

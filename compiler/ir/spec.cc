@@ -186,7 +186,7 @@ const Row kKernel[] = {
   {Op::Param,              "has index dims and a number",               [](UOp u) { return u.arg_int() >= 0 && is_stored(u.dtype().kind) && all(u.src(), is_index); }},
   {Op::Row | Op::Local,    "has an index size, a number and a place",   [](UOp u) { return is_index(u.src(0)) && u.arg_ints().size() == 2 && is_value(u); }},
   {Op::Range,              "has an index size and a RangeArg",          [](UOp u) {
-    return is_index(u) && is_index(u.src(0)) && u.arg_ints().size() == 4 && u.arg_ints()[3] >= 0 && u.arg_ints()[3] <= i64(AxisKind::GroupReduce); }},
+    return is_index(u) && is_index(u.src(0)) && u.arg_ints().size() == 4 && u.arg_ints()[3] >= 0 && u.arg_ints()[3] <= i64(AxisKind::Dot); }},
   {Op::Placeholder,        "has a role and an index",                   placeholder_holds},
   {Op::Index,              "has an index for each dim of its buffer, or one offset where the buffer has no dims", [](UOp u) {
     if (u.nsrc() == 0 || !is_memory(u.src(0)) || u.dtype() != u.src(0).dtype()) return false;
@@ -240,6 +240,10 @@ const Row kLinear[] = {
   {Op::HReduce,            "makes one of the lanes of its source",      [](UOp u) { return scalar(u) && u.src(0).dtype().kind == u.dtype().kind && reduces(u.arg_int(), u.dtype()); }},
   {Op::Extract,            "names a lane of its source",                [](UOp u) { return scalar(u) && u.src(0).dtype().kind == u.dtype().kind && u.arg_int() >= 0 && u.arg_int() < u.src(0).dtype().lanes; }},
   {Op::Pack,               "has a scalar for each lane",                [](UOp u) { return u.nsrc() == u.dtype().lanes && std::all_of(u.src().begin(), u.src().end(), [&](UOp s) { return s.dtype() == u.dtype().scalar(); }); }},
+  {Op::Dot,                "has a sum of its dtype, and operands of the sum's lanes, or one, times a group of 2 or 4", [](UOp u) {
+    if (u.nsrc() != 3 || u.src(2).dtype() != u.dtype()) return false;
+    i64 a = u.src(0).dtype().lanes, b = u.src(1).dtype().lanes, n = u.dtype().lanes, group = std::max(a, b) / n;
+    return (group == 2 || group == 4) && std::max(a, b) == group * n && (a == group || a == group * n) && (b == group || b == group * n); }},
   {Op::Shuffle,            "has a lane number of (a, b) for each lane", [](UOp u) {
     DType d = u.src(0).dtype();
     return u.src(1).dtype() == d && u.dtype().kind == d.kind && u.arg_ints().size() == u.dtype().lanes &&

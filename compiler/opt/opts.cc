@@ -8,6 +8,7 @@
 //   TILE a n       a is split by n and its outer part becomes the outermost loop; 1: the whole loop moves
 //   PACK s         constant slot s lies in the order in which this kernel reads it
 //   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
+//   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 #include <algorithm>
 #include <charconv>
@@ -18,6 +19,7 @@
 #include "ir/bounds.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
+#include "opt/tc.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -220,7 +222,7 @@ R split(const Kernel& k, const Opt& o, AxisKind kind) {
   const Axis& a = f.axis;
   if (o.arg < 1 || a.size % o.arg) return R::no("axis ", o.target, " of size ", a.size, " is no multiple of ", o.arg);
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is split already");
-  if (kind == AxisKind::Unroll && a.output) return R::no("UNROLL is for reduce axes");
+  if ((kind == AxisKind::Unroll || kind == AxisKind::Dot) && a.output) return R::no(kind == AxisKind::Dot ? "TC" : "UNROLL", " is for reduce axes");
   if (kind == AxisKind::Upcast && !a.output) return R::no("UPCAST is for output axes");
   i64 part = next_part(k.ast, a.id);
   std::map<u32, Split> map;
@@ -535,7 +537,7 @@ R pack(const Kernel& k, const Opt& o) {
     if (sees[topo[i]] && topo[i].in(Op::Reduce | Op::Fold)) add(topo[i]);
   auto rank_of = [&](UOp r) {
     AxisKind kd = r.arg<RangeArg>().kind;
-    return kd == AxisKind::Vector ? 3 : kd == AxisKind::Upcast ? 2 : kd == AxisKind::Unroll ? 1 : 0;
+    return kd == AxisKind::Dot ? 4 : kd == AxisKind::Vector ? 3 : kd == AxisKind::Upcast ? 2 : kd == AxisKind::Unroll ? 1 : 0;
   };
   std::stable_sort(order.begin(), order.end(), [&](UOp a, UOp b) { return rank_of(a) < rank_of(b); });
   struct Digit {
@@ -691,6 +693,15 @@ Result<Kernel> apply(const Kernel& k, const Opt& o) {
     case OptKind::Pack: return pack(k, o);
     case OptKind::Peel: return peel(k, o);
     case OptKind::Keep: return keep(k, o);
+    case OptKind::Tc: {
+      std::string why = refuse_tc(k, o);
+      if (!why.empty()) return R::no(why);
+      Opt group = o;
+      group.arg = dot_rows(*k.target)[size_t(o.arg)].group;
+      R r = split(k, group, AxisKind::Dot);
+      if (r) r->opts.back() = o;
+      return r;
+    }
   }
   return R::no("unknown Opt");
 }

@@ -41,7 +41,9 @@ Memo<Cone> cones(UOp sink) {
       c.bare |= t.bare;
     }
     if (!is_movement(u.op()) || u.is(Op::Concat)) c.bare = false;
-    if (is_alu(u.op())) c.ops++;
+    // Rounding to a half takes more than an op.
+    bool rounds = u.is(Op::Cast) && is_float(u.dtype()) && bits(u.dtype()) == 16;
+    if (is_alu(u.op()) || rounds) c.ops++;
     if (u.in(kTranscendental)) c.costly = true;
     if (u.in(Op::Reduce | Op::Fold)) {
       c.reduces = true;

@@ -211,6 +211,8 @@ class Realizer {
     const Cone& c = cone_[u];
     if (asked_.inlined[u] && !asked_.contraction[u]) return false;
     if (is_movement(u.op()) && !u.is(Op::Concat) && !asked_.contraction[u]) return false;
+    // What only widens is done again by each reader: the narrow value is stored.
+    if (u.is(Op::Cast) && is_stored(u.src(0).dtype().kind) && u.src(0).dtype().kind != Kind::Bool && bits(u.dtype()) > bits(u.src(0).dtype())) return false;
     if (u.is(Op::Fold)) return false;  // has no buffer of its own: its GETs have
     if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
     bool several = false;

@@ -2,6 +2,7 @@
 #include <llvm/CodeGen/CommandFlags.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
@@ -183,8 +184,39 @@ class Emitter {
         v_[u.id()] = b_.CreateShuffleVector(val(u.src(0)), val(u.src(1)), mask);
         return;
       }
+      case Op::Dot: v_[u.id()] = dot(u); return;
       default: v_[u.id()] = compute(u); return;
     }
+  }
+
+  // Row by row as target/dots.cc has them: the kinds and the group name the instruction, the lanes its width.
+  llvm::Value* dot(UOp u) {
+    UOp a = u.src(0), b = u.src(1);
+    unsigned n = u.dtype().lanes, group = unsigned(std::max(a.dtype().lanes, b.dtype().lanes)) / n;
+    unsigned bits = n * 32, w = bits == 512 ? 2 : bits == 256 ? 1 : 0;
+    llvm::Value* c = val(u.src(2));
+    // Words of a group each: one for all lanes, or one a lane.
+    auto words = [&](UOp x) -> llvm::Value* {
+      unsigned word = unsigned(tg::bits(x.dtype().kind)) * group;
+      llvm::Value* v = val(x);
+      if (unsigned(x.dtype().lanes) == group) return b_.CreateVectorSplat(n, b_.CreateBitCast(v, Type::getIntNTy(ctx_, word)));
+      return b_.CreateBitCast(v, FixedVectorType::get(Type::getIntNTy(ctx_, word), n));
+    };
+    auto as = [&](UOp x, Type* t) { return b_.CreateBitCast(words(x), FixedVectorType::get(t, n * group)); };
+    if (is_float(u.dtype())) {
+      constexpr Intrinsic::ID kId[] = {Intrinsic::x86_avx512bf16_dpbf16ps_128, Intrinsic::x86_avx512bf16_dpbf16ps_256, Intrinsic::x86_avx512bf16_dpbf16ps_512};
+      Type* t = Type::getBFloatTy(ctx_);
+      return b_.CreateIntrinsic(kId[w], {c, as(a, t), as(b, t)});
+    }
+    if (group == 4) {
+      constexpr Intrinsic::ID kId[] = {Intrinsic::x86_avx512_vpdpbusd_128, Intrinsic::x86_avx512_vpdpbusd_256, Intrinsic::x86_avx512_vpdpbusd_512};
+      Type* t = Type::getInt8Ty(ctx_);
+      return b_.CreateIntrinsic(kId[w], {c, as(a, t), as(b, t)});
+    }
+    constexpr Intrinsic::ID kId[] = {Intrinsic::x86_sse2_pmadd_wd, Intrinsic::x86_avx2_pmadd_wd, Intrinsic::x86_avx512_pmaddw_d_512};
+    Type* wide = FixedVectorType::get(Type::getInt16Ty(ctx_), n * group);
+    auto pairs = [&](UOp x) { return is_uint(x.dtype()) ? b_.CreateZExt(as(x, scalar(x.dtype().kind)), wide) : b_.CreateSExt(as(x, scalar(x.dtype().kind)), wide); };
+    return b_.CreateAdd(c, b_.CreateIntrinsic(kId[w], {pairs(a), pairs(b)}));
   }
 
   struct LoopState {

@@ -1,0 +1,198 @@
+// As for other contractions, lanes run along an output axis that one operand sees and a tile of rows along one that it does not see; besides, a
+// reduce axis gives the groups: best where the rows' operand has neighbours along it, so that a group is one load and one broadcast.
+#include "opt/heuristics_dot.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ir/loops.h"
+#include "opt/prepare.h"
+#include "opt/tc.h"
+
+namespace tg {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Read {
+  UOp offset;
+  bool constant;
+};
+// What one factor reads.
+struct Operand {
+  std::vector<Read> reads;
+  bool bare = false;  // a LOAD, nothing else
+};
+
+Operand operand(const Kernel& k, UOp e) {
+  Operand o;
+  o.bare = e.is(Op::Load);
+  for (UOp u : toposort(e)) {
+    if (!u.is(Op::Load)) continue;
+    UOp base = u.src(0).src(0);
+    while (base.is(Op::After)) base = base.src(0);
+    o.reads.push_back({physical_offset(k, u.src(0)), base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant});
+  }
+  return o;
+}
+
+// Does the operand move along the axis, and by which step; no step: not by a constant one.
+struct Moves {
+  bool at_all = false;
+  std::optional<i64> step = 0;
+};
+Moves moves(const Operand& o, UOp range) {
+  Moves m;
+  for (const Read& r : o.reads) {
+    auto l = linear_in(r.offset, range);
+    if (l && l->factor == 0) continue;
+    m.at_all = true;
+    m.step = !l || (m.step && *m.step != 0 && *m.step != l->factor) ? std::nullopt : std::optional(l->factor);
+  }
+  return m;
+}
+bool constant(const Operand& o) {
+  return !o.reads.empty() && std::all_of(o.reads.begin(), o.reads.end(), [](const Read& r) { return r.constant; });
+}
+
+struct Plan {
+  double cost = kNever;
+  const Axis *lane = nullptr, *rows = nullptr;
+  UOp group_loop;
+  i64 lanes = 0, vectors = 1, mr = 1;
+};
+
+class Planner {
+ public:
+  Planner(const Kernel& k, UOp red, const DotRow& row, i64 index) : k_(k), red_(red), row_(row), index_(index) {}
+
+  std::optional<Kernel> run() {
+    Factors f = *dot_factors(red_);
+    x_[0] = operand(k_, f.a), x_[1] = operand(k_, f.b);
+    all_ = axes(k_.ast);
+    std::vector<UOp> inside = toposort(red_);
+    for (const Axis& a : all_) {
+      if (!a.output || a.reduce || a.size < 2) continue;
+      if (a.ranges.size() != 1 || std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return {};
+      outs_.push_back(&a);
+    }
+    work_ = 1;
+    for (UOp r : closed_ranges(red_)) {
+      if (!r.src(0).is_const()) return {};
+      work_ *= r.src(0).as_int();
+    }
+    Plan best;
+    for (UOp r : closed_ranges(red_))
+      for (const Axis* lane : outs_)
+        for (int side = 0; side < 2; side++) consider(r, *lane, side, &best);
+    if (!best.lane) return {};
+    return apply(best);
+  }
+
+ private:
+  // side: the operand in lanes; the other one is broadcast.
+  void consider(UOp r, const Axis& lane, int side, Plan* best) {
+    const Operand &v = x_[side], &s = x_[1 - side];
+    Moves vl = moves(v, lane.ranges[0]), sl = moves(s, lane.ranges[0]), vg = moves(v, r), sg = moves(s, r);
+    if (!vl.at_all || sl.at_all || !vg.at_all || !sg.at_all) return;
+    i64 size = r.src(0).as_int(), groups = (size + row_.group - 1) / row_.group;
+    // Cycles to load or make one group of each operand; vectors of a panel that L1 does not hold come from L2.
+    double vector = double(work_ * 64) > double(k_.target->l1_bytes) / 4 ? 3 : 1, scalar = 0.5;
+    if (!(constant(v) && v.bare)) {
+      if (!vl.step || *vl.step != 1) return;  // lanes apart: gathers
+      vector = std::max(vector, double(row_.group)) + double(row_.group);
+      shuffled_ = true;
+    } else {
+      shuffled_ = false;
+    }
+    bool whole = size % row_.group == 0;
+    if (!s.bare || !sg.step || (*sg.step != 1 && !constant(s)) || !whole) scalar = 2.0 * double(row_.group);
+    double steps = double(work_ / size * groups);
+    for (const Axis* rows : outs_) {
+      if (rows == &lane) continue;
+      if (moves(v, rows->ranges[0]).at_all) continue;
+      tile(steps, vector, scalar, r, lane, rows, best);
+    }
+    tile(steps, vector, scalar, r, lane, nullptr, best);
+  }
+
+  void tile(double steps, double vector, double scalar, UOp r, const Axis& lane, const Axis* rows, Plan* best) {
+    i64 n = lane.size, m = rows ? rows->size : 1, regs = k_.target->vector_registers - 1;
+    double others = 1;  // output elements beside rows and lanes
+    for (const Axis* a : outs_)
+      if (a != &lane && a != rows) others *= double(a->size);
+    for (i64 lanes = row_.lanes; lanes >= 4; lanes /= 2) {
+      if (lanes > 4 && lanes / 2 >= n) continue;
+      double width = std::max(double(lanes * 4) / 64.0, 0.5);
+      for (i64 nv = 1; nv <= 8; nv++) {
+        if (nv > 1 && (nv - 1) * lanes >= n) break;
+        for (i64 mr = 1; mr <= std::min<i64>(m, 14); mr++) {
+          if (mr * nv + nv + 1 > regs) break;
+          if (rows && mr == 1 && m > 1) continue;
+          auto cycles = [&](i64 rs) {
+            double dot = double(rs * nv) * width, loads = double(nv) * vector * width + double(rs) * scalar;
+            // Loads alone go beside; what is put in order takes the pipes of the products.
+            double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? double(rs) * scalar / 2 : 0), loads, 4.0}) + 0.3;
+            return steps * step + double(rs * nv) * 3 + 12;
+          };
+          double tiles = double((n + lanes * nv - 1) / (lanes * nv));
+          double c = others * tiles * (double(m / mr) * cycles(mr) + (m % mr ? cycles(m % mr) : 0));
+          if (m % mr) c *= 1.02;
+          if (mr > 8) c *= 1.01;  // rows of a multiple of 4 KB would fall into one set of L1
+          if (c < best->cost * 0.995) *best = {c, &lane, rows, r, lanes, nv, mr};
+        }
+      }
+    }
+  }
+
+  std::optional<Kernel> apply(const Plan& p) {
+    Kernel k = k_;
+    auto try_opt = [&](Opt o) {
+      Result<Kernel> n = k.with(o);
+      if (n) k = std::move(*n);
+      return bool(n);
+    };
+    i64 lane = p.lane->id, r = p.group_loop.arg<RangeArg>().id, size = p.group_loop.src(0).as_int();
+    if (p.lane->size % (p.lanes * p.vectors) && !try_opt({OptKind::PadTo, lane, p.lanes * p.vectors})) return {};
+    if (size % row_.group && !try_opt({OptKind::PadTo, r, row_.group})) return {};
+    if (!try_opt({OptKind::Tc, r, index_})) return {};
+    if (!try_opt({OptKind::Vector, lane, p.lanes})) return {};
+    if (p.vectors > 1) try_opt({OptKind::Upcast, lane, p.vectors});
+    try_opt({OptKind::Tile, lane, 1});
+    if (p.rows && p.mr > 1) {
+      i64 rows = p.rows->id, rest = p.rows->size % p.mr;
+      if (rest) try_opt({OptKind::Peel, rows, p.mr});
+      try_opt({OptKind::Upcast, rows, p.mr});
+      if (rest > 1) try_opt({OptKind::Upcast, rows + 100, rest});
+    }
+    for (i64 s = 0; s < i64(k.slots.size()); s++)
+      if (k.slots[size_t(s)].constant) try_opt({OptKind::Pack, s, 0});
+    return k;
+  }
+
+  const Kernel& k_;
+  UOp red_;
+  const DotRow& row_;
+  i64 index_, work_ = 1;
+  bool shuffled_ = false;  // the vector operand of the plan in hand
+  Operand x_[2];
+  std::vector<Axis> all_;
+  std::vector<const Axis*> outs_;
+};
+
+}  // namespace
+
+std::optional<Kernel> plan_dot(const Kernel& k) {
+  std::vector<DotRow> rows = dot_rows(*k.target);
+  if (rows.empty() || !k.ordered.empty()) return {};
+  for (UOp u : toposort(k.ast)) {
+    std::optional<Factors> f = dot_factors(u);
+    if (!f || closed_ranges(u).empty()) continue;
+    for (size_t i = 0; i < rows.size(); i++)
+      if (find_dot(std::span(&rows[i], 1), f->a.dtype().kind, f->b.dtype().kind, u.dtype().kind, rows[i].group))
+        if (std::optional<Kernel> p = Planner(k, u, rows[i], i64(i)).run()) return p;
+  }
+  return {};
+}
+
+}  // namespace tg
