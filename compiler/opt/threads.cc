@@ -1,0 +1,161 @@
+// The last choice for a kernel: the loop that is cut into tasks, and into how many. It depends on the kernel and the target alone, not on the cores
+// of some machine, so that every machine computes the same; what the choice aims at is two to eight cores.
+//
+// A pool gives each thread neighbouring tasks (runtime-lite/backend/cpu_pool.cc). A line that another core has just written takes some 50 ns to
+// come over, unless the hardware sees it coming; a line of its own takes one. So a loop is best whose halves are the halves of what the kernel reads and
+// writes in memory: then a core mostly reads what it wrote itself in the kernel before.
+#include <algorithm>
+#include <cmath>
+
+#include "ir/loops.h"
+#include "opt/kernel.h"
+#include "opt/prepare.h"
+
+namespace tg {
+namespace {
+
+constexpr double kTaskUs = 2;           // a task is at least so long
+constexpr double kLaunchUs = 0.3;       // handing one task over, and a kernel's start and end
+constexpr double kRemoteUs = 0.1e-3;    // a byte that another core wrote: some are fetched ahead, some are not
+constexpr double kAgainUs = 1e-6;       // a byte of constants that each task reads for itself, where a register tile hides most of it
+constexpr i64 kMost = 32;
+
+// Estimated microseconds of one core at 3 GHz: an operation of a vector a cycle or two.
+double work_us(UOp ast) {
+  double work = 0;
+  Memo<std::vector<UOp>> deps;
+  deps[ast];
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> d;
+    if (u.is(Op::Range)) d.push_back(u);
+    for (UOp s : u.src())
+      for (UOp r : deps[s])
+        if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
+    double times = 1;
+    for (UOp r : d)
+      if (r.arg<RangeArg>().kind != AxisKind::Vector) times *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
+    bool cost = is_alu(u.op()) || u.in(Op::Load | Op::Store | Op::Reduce | Op::Cast);
+    if (cost && u.dtype().kind != Kind::Index && u.dtype().kind != Kind::Bool) work += times * (u.in(kTranscendental) ? 12 : 0.6);
+    if (u.in(Op::Reduce | Op::Fold | Op::Store)) {
+      std::vector<UOp> l = loops_of(u);
+      std::erase_if(d, [&](UOp r) { return std::find(l.begin(), l.end(), r) != l.end(); });
+    }
+    deps[u] = d;
+  }
+  return work / 3000;
+}
+
+// A buffer as the kernel touches it. In lanes and copies the same place may be touched by several nodes: the largest counts.
+struct Touched {
+  i64 slot;
+  bool constant, store;
+  double bytes;              // of the buffer, or fewer if the kernel reaches fewer
+  std::vector<UOp> offsets;  // of its accesses, in elements
+};
+
+std::vector<Touched> touched(const Kernel& k) {
+  std::vector<Touched> out;
+  for (UOp u : toposort(k.ast)) {
+    if (!u.in(Op::Load | Op::Store)) continue;
+    UOp base = u.src(0).src(0);
+    while (base.is(Op::After)) base = base.src(0);
+    if (!base.is(Op::Param)) continue;
+    i64 slot = base.arg_int();
+    UOp offset = physical_offset(k, u.src(0));
+    double reach = 1;
+    for (UOp r : toposort(offset))
+      if (r.is(Op::Range)) reach *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
+    double elements = 1;
+    for (i64 d : k.slots[size_t(slot)].dims) elements *= double(std::max<i64>(d, 1));
+    double bytes = std::min(reach, elements) * bits(base.dtype()) / 8;
+    auto same = std::find_if(out.begin(), out.end(), [&](const Touched& t) { return t.slot == slot; });
+    if (same == out.end()) {
+      out.push_back({slot, k.slots[size_t(slot)].constant, u.is(Op::Store), bytes, {offset}});
+    } else {
+      same->store |= u.is(Op::Store);
+      same->bytes = std::max(same->bytes, bytes);
+      same->offsets.push_back(offset);
+    }
+  }
+  return out;
+}
+
+// How a loop divides what the kernel touches.
+struct Division {
+  bool halves = true;    // the first half of the loop touches the first half of the buffer, about
+  bool depends = false;  // each iteration touches a part of it
+};
+Division division(const Kernel& k, const Touched& t, const Axis& a) {
+  double elements = 1;
+  for (i64 d : k.slots[size_t(t.slot)].dims) elements *= double(std::max<i64>(d, 1));
+  Division out;
+  for (UOp o : t.offsets) {
+    auto l = linear_in(o, a.ranges[0]);
+    out.halves &= l && std::abs(double(l->factor)) * double(a.size) >= 0.7 * elements;
+    out.depends |= !l || l->factor;
+  }
+  return out;
+}
+
+// The most iterations that one of `threads` runs over the mean, if `size` iterations are cut into n tasks.
+double imbalance(i64 size, i64 n, i64 threads) {
+  i64 most = 0;
+  for (i64 i = 0; i < threads; i++) {
+    i64 begin = n * i / threads * size / n, end = n * (i + 1) / threads * size / n;
+    most = std::max(most, end - begin);
+  }
+  return double(most) * double(threads) / double(size);
+}
+
+// Microseconds on some threads.
+double cost(const std::vector<Touched>& all, const std::vector<Division>& divided, double us, const Target& target, i64 size, i64 n, i64 threads) {
+  double c = us / double(threads) * imbalance(size, n, threads) + kLaunchUs * (1 + double((n + threads - 1) / threads) / 2);
+  double part = 1.0 / double(threads), others = 1 - part;
+  for (size_t i = 0; i < all.size(); i++) {
+    const Touched& t = all[i];
+    if (t.constant) {
+      if (!divided[i].depends) c += kAgainUs * t.bytes * double(n) * part;
+    } else if (!divided[i].halves) {
+      // What is stored is read by others later; what does not fit the cores' own caches comes from the shared one.
+      c += kRemoteUs * std::min(t.bytes, double(target.l2_bytes)) * others * (divided[i].depends ? part : 1);
+    }
+  }
+  return c;
+}
+
+struct Choice {
+  double cost;
+  Opt opt;
+};
+
+}  // namespace
+
+Kernel with_tasks(Kernel k) {
+  double us = work_us(k.ast);
+  i64 most = std::min({kMost, k.target->max_tasks, i64(us / kTaskUs)});
+  if (most < 2) return k;
+  std::vector<Touched> all = touched(k);
+  std::vector<Choice> choices;
+  for (const Axis& a : axes(k.ast)) {
+    if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
+    if (std::find(k.ordered.begin(), k.ordered.end(), a.id) != k.ordered.end()) continue;
+    std::vector<Division> divided;
+    for (const Touched& t : all) divided.push_back(division(k, t, a));
+    Choice best{0, {OptKind::Thread, a.id, 0}};
+    best.opt.part = u8(a.part);
+    for (i64 n = 2; n <= std::min(most, a.size); n++) {
+      // Two cores count most; more must still find work.
+      double c = 0;
+      for (i64 threads : {2, 4, 8}) c += cost(all, divided, us, *k.target, a.size, n, threads) * (threads == 2 ? 2 : 1);
+      if (a.size % n) c *= 1.02;  // tasks of equal size need no arithmetic to find their bounds
+      if (!best.opt.arg || c < best.cost * 0.999) best.cost = c, best.opt.arg = n;
+    }
+    choices.push_back(best);
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const Choice& x, const Choice& y) { return x.cost < y.cost; });
+  for (const Choice& c : choices)
+    if (Result<Kernel> n = k.with(c.opt)) return std::move(*n);
+  return k;
+}
+
+}  // namespace tg
