@@ -49,6 +49,29 @@ bool row_maximum(UOp m, UOp x) {
   return inner(substitute(m.src(0), rename)) == inner(x);
 }
 
+// The operand of f, if u is 1 + f(operand).
+std::optional<UOp> plus_one(UOp u, Op f) {
+  return u.is(Op::Add) && is_number(u.src(1), 1) && u.src(0).is(f) ? std::optional(u.src(0).src(0)) : std::nullopt;
+}
+// x, if u is 1 / (1 + exp(-x)).
+std::optional<UOp> sigmoid_operand(UOp u) {
+  if (!u.is(Op::Recip) && !(u.is(Op::Div) && is_number(u.src(0), 1))) return {};
+  std::optional<UOp> e = plus_one(u.src(u.nsrc() - 1), Op::Exp);
+  return e && e->is(Op::Neg) ? std::optional(e->src(0)) : std::nullopt;
+}
+// x and y, if u is x * 0.5 * (1 + tanh(y)): x * sigmoid(2y). x is nothing where it is multiplied later.
+std::optional<std::pair<UOp, UOp>> half_tanh_operands(UOp u) {
+  if (!u.is(Op::Mul)) return {};
+  if (is_number(u.src(1), 0.5))
+    if (std::optional<UOp> y = plus_one(u.src(0), Op::Tanh)) return std::pair(UOp{}, *y);
+  for (int i : {0, 1}) {
+    UOp half = u.src(size_t(i));
+    std::optional<UOp> y = plus_one(u.src(size_t(1 - i)), Op::Tanh);
+    if (y && half.is(Op::Mul) && is_number(half.src(1), 0.5)) return std::pair(half.src(0), *y);
+  }
+  return {};
+}
+
 // x, if u is x * 0.5 * (1 + erf(x / sqrt 2)) in any of its orders.
 std::optional<UOp> gelu_operand(UOp u) {
   auto erf_part = [](UOp g, UOp x) {  // g = erf(x / sqrt 2) + 1
@@ -81,6 +104,15 @@ UOp lower_patterns(UOp ast) {
     if (u.dtype() == DType(Kind::F32)) {
       if (u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0))) {
         to[u] = exp_fast(to[u.src(0)]);
+        continue;
+      }
+      if (std::optional<UOp> x = sigmoid_operand(u)) {
+        to[u] = sigmoid_fast(to[*x]);
+        continue;
+      }
+      if (auto xy = half_tanh_operands(u)) {
+        UOp half = sigmoid_fast(to[xy->second] + to[xy->second]);
+        to[u] = xy->first ? to[xy->first] * half : half;
         continue;
       }
       if (std::optional<UOp> x = gelu_operand(u)) {

@@ -489,14 +489,24 @@ UOp lower_transcendental(UOp u) {
   return cast(r, d);
 }
 
-UOp exp_fast(UOp x) {
-  TG_CHECK(x.dtype().kind == Kind::F32, "exp_fast of ", name(x.dtype()));
+namespace {
+// e^x where it is a normal number.
+UOp exp_normal(UOp x) {
   // With the bias in the magic number, the low bits of the sum are the exponent of 2^n.
   UOp magic = num(x, 0x1.8p23 + 127), log2e = num(x, kLog2eHi);
   UOp t = fma(x, log2e, magic);
   UOp r = fma(x, num2(x, kLog2eHi, kLog2eLo).lo, fma(x, log2e, magic - t));
-  UOp e = fma(r, poly(r, coef::kExp2Fast32), num(x, 1)) * bitcast(shl(bits_of(t), 23), x.dtype());
-  return where(lt(x, num(x, -87.3365)), num(x, 0), e);
+  return fma(r, poly(r, coef::kExp2Fast32), num(x, 1)) * bitcast(shl(bits_of(t), 23), x.dtype());
+}
+}  // namespace
+
+UOp exp_fast(UOp x) {
+  TG_CHECK(x.dtype().kind == Kind::F32, "exp_fast of ", name(x.dtype()));
+  return where(lt(x, num(x, -87.3365)), num(x, 0), exp_normal(x));
+}
+UOp sigmoid_fast(UOp x) {
+  TG_CHECK(x.dtype().kind == Kind::F32, "sigmoid_fast of ", name(x.dtype()));
+  return num(x, 1) / (exp_normal(clamp(alu(Op::Neg, {x}), -87.3, 88)) + num(x, 1));
 }
 UOp gelu_erf(UOp x) {
   TG_CHECK(x.dtype().kind == Kind::F32, "gelu_erf of ", name(x.dtype()));

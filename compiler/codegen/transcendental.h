@@ -11,6 +11,8 @@ UOp lower_transcendental(UOp u);
 
 // e^x for softmax's x - max: f32, x <= 88, <= 4 ulp where the result is at least 2^-126 and 0 below; exp_fast(-inf) = 0, NaN stays.
 UOp exp_fast(UOp x);
+// 1 / (1 + e^-x), f32: <= 4 ulp where the result is at least 2^-126; below, some number from 0 to 2^-126. NaN stays.
+UOp sigmoid_fast(UOp x);
 // 0.5 x (1 + erf(x / sqrt 2)), f32: within 1e-6 * max(1, |x|).
 UOp gelu_erf(UOp x);
 

@@ -82,3 +82,14 @@ TEST(PatternForms, GeluInTheOrdersThatExportersWrite) {
   for (UOp u : {other * f(0.5) * by_mul, x * f(0.25) * by_mul, x * f(0.5) * erf1(x * f(0.7)), x * f(0.5) * (alu(Op::Erf, {x * f(0.7071067811865476)}) + f(2))})
     EXPECT_EQ(lower_patterns(u), u) << u.str();
 }
+
+TEST(PatternForms, SigmoidAndHalfTanh) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  auto f = [](f64 v) { return konst_f(Kind::F32, v); };
+  auto load = [](i64 slot) { return node(Op::Load, Kind::F32, {node(Op::Index, Kind::F32, {node(Op::Param, Kind::F32, {}, slot), idx(0)})}); };
+  UOp x = load(1), y = load(2), e = alu(Op::Exp, {alu(Op::Neg, {x})}) + f(1), t = alu(Op::Tanh, {y}) + f(1);
+  for (UOp u : {f(1) / e, alu(Op::Recip, {e})}) EXPECT_FALSE(has(lower_patterns(u), Op::Exp)) << u.str();
+  for (UOp u : {t * f(0.5), x * f(0.5) * t, t * (x * f(0.5))}) EXPECT_FALSE(has(lower_patterns(u), Op::Tanh)) << u.str();
+  for (UOp u : {f(2) / e, f(1) / (alu(Op::Exp, {x}) + f(1)), f(1) / (e + f(1)), t * f(0.25), x * t}) EXPECT_EQ(lower_patterns(u), u) << u.str();
+}

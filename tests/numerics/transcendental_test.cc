@@ -217,6 +217,25 @@ TEST(Patterns, ExpFastKeepsTheContractAndIsZeroBelowTheNormalNumbers) {
   }
   EXPECT_LE(worst, pattern_bound("exp(x - max)"));
 }
+TEST(Patterns, SigmoidKeepsTheContract) {
+  std::vector<f32> x{0.f, f32(kInf), -f32(kInf), f32(kNaN)};
+  for (u64 b = 0; b < 0x100000000; b += 1021) x.push_back(std::bit_cast<f32>(u32(b)));
+  std::vector<f32> got = pattern(sigmoid_fast, x);
+  EXPECT_EQ(got[0], 0.5f);
+  EXPECT_EQ(got[1], 1.f);
+  EXPECT_TRUE(got[2] >= 0 && got[2] <= 0x1p-126f);
+  f64 worst = 0;
+  for (size_t i = 0; i < x.size(); i++) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(got[i]));
+      continue;
+    }
+    f64 want = 1 / (1 + std::exp(-f64(x[i])));
+    if (want >= 0x1.001p-126) worst = std::max(worst, ulps<f32, f64>(got[i], want));
+    else EXPECT_TRUE(got[i] >= 0 && got[i] <= 0x1.002p-126f) << x[i];
+  }
+  EXPECT_LE(worst, pattern_bound("1 / (1 + exp"));
+}
 TEST(Patterns, GeluErfKeepsTheContract) {
   std::vector<f32> x;
   for (u64 b = 0; b < 0x100000000; b += 1021) {
