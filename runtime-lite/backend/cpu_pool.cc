@@ -1,7 +1,13 @@
-// The launcher publishes a job and takes tasks like everybody; a worker that finds none spins for longer than the gaps inside a run, then
-// sleeps. One word says how many tasks are left to take: a task is taken by counting it down, so whoever took one may read the job, which
-// cannot change before that task is done; a worker that comes late takes nothing, or a task of the next job.
+// The launcher gives each thread, itself included, an even share of a kernel's tasks: neighbours, the same ones for every kernel of as many tasks,
+// so that what a thread reads is mostly what it wrote before and still has in its cache. A thread takes its own tasks from the front; when they
+// are done it takes others' from the back. A worker that finds none spins for longer than the gaps inside a run, then sleeps.
+//
+// Whoever took a task may read the job, which cannot change before that task is done; a worker that comes late takes nothing, or tasks of the
+// next job.
 #include "runtime-lite/backend/cpu.h"
+
+#include <string.h>
+
 #include "runtime-lite/src/os.h"
 
 namespace tgb {
@@ -19,9 +25,19 @@ inline void pause() {
 
 }  // namespace
 
+// A thread's tasks that are not yet taken: the first in the lower half, the end in the upper.
+struct alignas(64) Share {
+  uint64_t range;
+};
+struct Worker {
+  struct Pool* pool;
+  uint32_t index;  // of its share; the launcher's is 0
+  OsThread thread;
+};
+
 struct alignas(64) Pool {
-  // Written by everybody, so each on its own cache line.
-  alignas(64) uint32_t left;  // tasks not yet taken
+  // Written by several, so each on its own cache line.
+  alignas(64) uint32_t job;   // counts the jobs: what workers watch
   alignas(64) uint32_t done;  // tasks finished
   alignas(64) uint32_t sleepers;
   uint32_t alarm;  // what sleepers wait on: changes with each wake
@@ -34,39 +50,54 @@ struct alignas(64) Pool {
   alignas(64) uint32_t stop;
   Memory memory;
   uint32_t workers;
-  OsThread threads[1];  // as many as workers
+  Worker* worker;
+  Share share[1];  // as many as threads; the workers follow
 };
 
 namespace {
 
-bool take(Pool* p) {
-  uint32_t left = __atomic_load_n(&p->left, __ATOMIC_RELAXED);
-  while (left) {
-    if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) continue;
-    p->kernel(p->args, p->ints, int64_t(p->tasks) - left);
-    __atomic_fetch_add(&p->done, 1u, __ATOMIC_RELEASE);
-    return true;
+constexpr uint32_t kNone = 0xffffffff;
+
+// A task of this share, from the front or the back; kNone if there is none left.
+uint32_t take(Share* s, bool front) {
+  uint64_t r = __atomic_load_n(&s->range, __ATOMIC_RELAXED);
+  for (;;) {
+    uint32_t begin = uint32_t(r), end = uint32_t(r >> 32);
+    if (begin >= end) return kNone;
+    uint64_t next = front ? r + 1 : r - (uint64_t(1) << 32);
+    if (__atomic_compare_exchange_n(&s->range, &r, next, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return front ? begin : end - 1;
   }
-  return false;
+}
+
+// Runs tasks until none is left to take.
+void help(Pool* p, uint32_t self) {
+  uint32_t threads = p->workers + 1, done = 0;
+  for (uint32_t i = 0; i < threads; i++) {
+    uint32_t owner = self + i < threads ? self + i : self + i - threads;
+    for (uint32_t t; (t = take(&p->share[owner], i == 0)) != kNone; done++) p->kernel(p->args, p->ints, int64_t(t));
+  }
+  if (done) __atomic_fetch_add(&p->done, done, __ATOMIC_RELEASE);
 }
 
 void work(void* arg) {
-  Pool* p = static_cast<Pool*>(arg);
-  uint32_t spins = kSpins;  // a new pool sleeps until its first job
-  for (;; spins = 0) {
-    while (spins < kSpins && !__atomic_load_n(&p->stop, __ATOMIC_RELAXED)) {
-      if (take(p)) {
-        spins = 0;
-      } else {
-        pause(), spins++;
-      }
-    }
+  Pool* p = static_cast<Worker*>(arg)->pool;
+  uint32_t self = static_cast<Worker*>(arg)->index, seen = 0, spins = kSpins;  // a new pool sleeps until its first job
+  for (;;) {
     if (__atomic_load_n(&p->stop, __ATOMIC_ACQUIRE)) return;
-    uint32_t alarm = __atomic_load_n(&p->alarm, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&p->sleepers, 1u, __ATOMIC_SEQ_CST);
-    // The launcher writes `left`, then looks at sleepers; here it is the other way round, so one of the two sees the other.
-    if (!__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) && !__atomic_load_n(&p->stop, __ATOMIC_SEQ_CST)) os_wait(&p->alarm, alarm);
-    __atomic_fetch_sub(&p->sleepers, 1u, __ATOMIC_SEQ_CST);
+    uint32_t job = __atomic_load_n(&p->job, __ATOMIC_ACQUIRE);
+    if (job != seen) {
+      seen = job, spins = 0;
+      help(p, self);
+    } else if (spins < kSpins) {
+      pause(), spins++;
+    } else {
+      uint32_t alarm = __atomic_load_n(&p->alarm, __ATOMIC_SEQ_CST);
+      __atomic_fetch_add(&p->sleepers, 1u, __ATOMIC_SEQ_CST);
+      // The launcher counts the job, then looks at sleepers; here it is the other way round, so one of the two sees the other.
+      if (__atomic_load_n(&p->job, __ATOMIC_SEQ_CST) == seen && !__atomic_load_n(&p->stop, __ATOMIC_SEQ_CST)) os_wait(&p->alarm, alarm);
+      __atomic_fetch_sub(&p->sleepers, 1u, __ATOMIC_SEQ_CST);
+      spins = 0;
+    }
   }
 }
 
@@ -86,23 +117,34 @@ void pool_run(Pool* p, Kernel kernel, void* const* args, const int64_t* ints, ui
   }
   p->kernel = kernel, p->args = args, p->ints = ints, p->tasks = tasks;
   __atomic_store_n(&p->done, 0u, __ATOMIC_RELAXED);
-  __atomic_store_n(&p->left, tasks, __ATOMIC_SEQ_CST);
+  uint64_t threads = p->workers + 1, begin = 0;
+  for (uint64_t i = 0; i < threads; i++) {
+    uint64_t end = tasks * (i + 1) / threads;
+    __atomic_store_n(&p->share[i].range, begin | end << 32, __ATOMIC_RELEASE);
+    begin = end;
+  }
+  __atomic_fetch_add(&p->job, 1u, __ATOMIC_SEQ_CST);
   pool_wake(p);
-  while (take(p)) {}
+  help(p, 0);
   while (__atomic_load_n(&p->done, __ATOMIC_ACQUIRE) != tasks) pause();
 }
 
 tgb_status pool_open(const Memory& memory, uint32_t threads, Pool** out) {
-  uint32_t workers = threads - 1;
-  Pool* p = static_cast<Pool*>(memory.alloc(memory.ctx, sizeof(Pool) + workers * sizeof(OsThread), alignof(Pool)));
+  size_t shares = sizeof(Pool) + (threads - 1) * sizeof(Share), bytes = shares + threads * sizeof(Worker);
+  Pool* p = static_cast<Pool*>(memory.alloc(memory.ctx, bytes, alignof(Pool)));
   if (!p) return TGB_OUT_OF_MEMORY;
-  *p = {};
+  memset(static_cast<void*>(p), 0, bytes);
   p->memory = memory;
-  for (; p->workers < workers; p->workers++)
-    if (!os_thread_start(&p->threads[p->workers], work, p)) {
+  p->worker = reinterpret_cast<Worker*>(reinterpret_cast<char*>(p) + shares);
+  for (uint32_t i = 0; i + 1 < threads; i++) {
+    Worker* w = &p->worker[i];
+    w->pool = p, w->index = i + 1;
+    if (!os_thread_start(&w->thread, work, w)) {
       pool_close(p);
       return TGB_DEVICE_ERROR;
     }
+    p->workers++;  // read by workers only once there is a job
+  }
   *out = p;
   return TGB_OK;
 }
@@ -111,7 +153,7 @@ void pool_close(Pool* p) {
   __atomic_store_n(&p->stop, 1u, __ATOMIC_SEQ_CST);
   __atomic_fetch_add(&p->alarm, 1u, __ATOMIC_SEQ_CST);
   os_wake_all(&p->alarm);
-  for (uint32_t i = 0; i < p->workers; i++) os_thread_join(p->threads[i]);
+  for (uint32_t i = 0; i < p->workers; i++) os_thread_join(p->worker[i].thread);
   p->memory.free(p->memory.ctx, p);
 }
 
