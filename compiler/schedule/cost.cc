@@ -47,7 +47,9 @@ f64 weight_cycles(f64 bytes, i64 constants) { return f64(constants) > kLastCache
 }  // namespace
 
 f64 direct_cycles(const Conv3x3& c, const Target& t, i64 constants) {
-  f64 fma = 9 * f64(c.n * c.rows * c.columns) * f64(c.in) * filled(c.out, t);
+  // Lanes along the channels out, or for few of them along the columns or the channels in.
+  f64 products = std::min({f64(c.in) * filled(c.out, t), f64(c.out) * filled(c.in, t), f64(c.in * c.out) * filled(c.columns, t) / f64(c.columns)});
+  f64 fma = 9 * f64(c.n * c.rows * c.columns) * products;
   return std::max(fma / fma_per_cycle(t) / 0.97, weight_cycles(4 * 9 * f64(c.in * c.out), constants)) + kKernelCycles;
 }
 

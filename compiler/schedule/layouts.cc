@@ -2,6 +2,7 @@
 // neighbours. Contractions vote first (output channels and the reduced channels innermost: channels-last; columns where there are too few
 // channels to fill a vector), all else follows its inputs.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "ir/loops.h"
@@ -10,6 +11,9 @@
 
 namespace tg {
 namespace {
+
+// Measured on Zen 4: storing an element by itself, a vector that is gathered, a scalar that is near the one before.
+constexpr f64 kStoreCycles = 1.3, kGatherCycles = 8, kNearCycles = 0.2;
 
 struct Read {
   u32 buffer;
@@ -45,32 +49,35 @@ std::vector<i64> innermost(size_t rank, int axis) {
   return o;
 }
 
-struct Vote {
-  int weight = 0;
-  std::vector<i64> order;
-};
-
 class Chooser {
  public:
-  Chooser(Schedule& s, const Target& t) : s_(s), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()) {}
+  Chooser(Schedule& s, const Target& t) : s_(s), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()), chosen_(s.buffers.size()) {}
 
   void run() {
     for (const Call& c : s_.calls) vote(c);
-    for (size_t b = 0; b < s_.buffers.size(); b++)
-      if (votes_[b].weight) set(u32(b), votes_[b].order);
+    for (size_t b = 0; b < s_.buffers.size(); b++) {
+      int best = -1;
+      for (auto [axis, cycles] : votes_[b])
+        if (best < 0 || cycles > votes_[b][best]) best = axis;
+      if (best >= 0) set(u32(b), innermost(s_.buffers[b].dims.size(), best));
+    }
     for (const Call& c : s_.calls) follow(c);
   }
 
  private:
-  void add(u32 b, int weight, int axis) {
+  // What is lost, in cycles, if that axis is not the innermost one.
+  void add(u32 b, f64 cycles, int axis) {
     Buffer& buf = s_.buffers[b];
-    if (buf.kind != Buffer::Scratch || axis < 0 || buf.dims.size() < 2) return;
-    if (weight > votes_[b].weight) votes_[b] = {weight, innermost(buf.dims.size(), axis)};
+    if (buf.kind == Buffer::Scratch && axis >= 0 && buf.dims.size() >= 2) votes_[b][axis] += cycles;
   }
   void set(u32 b, const std::vector<i64>& order) {
     Buffer& buf = s_.buffers[b];
     buf.layout = Layout::permuted(buf.dims, order);
+    chosen_[b] = 1;
   }
+  f64 elements(u32 b) const { return f64(s_.buffers[b].layout.elems()); }
+  // How full the vectors along n elements are.
+  f64 fill(i64 n) const { return f64(n) / f64((n + lanes_ - 1) / lanes_ * lanes_); }
 
   void vote(const Call& c) {
     if (!c.ordered.empty()) return;
@@ -103,16 +110,28 @@ class Chooser {
           if (score > best) best = score, lanes = r;
         }
       }
-      UOp wide = columns(oc, side[1 - b]->coords);
-      bool constant = s_.buffers[side[b]->buffer].kind == Buffer::Constant;
-      if (!lanes && wide && constant) add(side[1 - b]->buffer, 1, axis_of(side[1 - b]->coords, wide));
-      if (!lanes) continue;
-      if (constant && wide && lanes.src(0).is_const() && lanes.src(0).as_int() * 2 <= lanes_) lanes = wide;
-      add(out, 2, axis_of(oc, lanes));
-      add(side[b]->buffer, 4, axis_of(side[b]->coords, lanes));
-      if (int a = axis_of(side[1 - b]->coords, lanes); a >= 0) add(side[1 - b]->buffer, 4, a);
-      else if (u.nsrc() > 1 && !(u.src(1).src(0).is_const() && u.src(1).src(0).as_int() < 4))  // an image's three channels are no vector
-        add(side[1 - b]->buffer, 3, axis_of(side[1 - b]->coords, u.src(1)));
+      u32 in = side[1 - b]->buffer;
+      const std::vector<UOp>& at = side[1 - b]->coords;
+      f64 vectors = elements(out) / f64(lanes_);  // of products
+      for (size_t i = 1; i < u.nsrc(); i++) vectors *= u.src(i).src(0).is_const() ? f64(u.src(i).src(0).as_int()) : 1;
+      UOp channel = u.nsrc() > 1 ? u.src(1) : UOp{};
+      UOp wide = s_.buffers[side[b]->buffer].kind == Buffer::Constant ? columns(oc, at) : UOp{};
+      // Too few output channels for a vector: the columns are the lanes if that saves more than the producer loses, which stores `in` by channels.
+      UOp few = lanes ? lanes : channel;
+      if (wide && few && few.src(0).is_const() && few.src(0).as_int() * 2 <= lanes_) {
+        add(in, vectors * (1 / fill(few.src(0).as_int()) - 1), axis_of(at, wide));
+        if (vectors > kStoreCycles * elements(in)) add(out, kStoreCycles * elements(out), axis_of(oc, wide)), lanes = {};
+      }
+      if (lanes) {
+        add(out, kStoreCycles * elements(out), axis_of(oc, lanes));
+        add(side[b]->buffer, kGatherCycles * vectors, axis_of(side[b]->coords, lanes));
+        if (int a = axis_of(at, lanes); a >= 0) {
+          add(in, kGatherCycles * vectors, a);
+          channel = {};
+        }
+      }
+      if (channel && !(channel.src(0).is_const() && channel.src(0).as_int() < 4))  // an image's three channels are no vector
+        add(in, kNearCycles * elements(in), axis_of(at, channel));
     }
   }
 
@@ -131,7 +150,7 @@ class Chooser {
       if (!st.is(Op::Store) || !st.src(0).src(0).is(Op::Param)) continue;
       u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
       Buffer& ob = s_.buffers[out];
-      if (ob.kind != Buffer::Scratch || votes_[out].weight || ob.dims.size() < 2) continue;
+      if (ob.kind != Buffer::Scratch || chosen_[out] || ob.dims.size() < 2) continue;
       std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
       i64 best = 0;
       std::vector<i64> order;
@@ -156,16 +175,14 @@ class Chooser {
         if (!all) continue;
         best = in.layout.elems(), order = o;
       }
-      if (!order.empty()) {
-        votes_[out] = {1, order};
-        set(out, order);
-      }
+      if (!order.empty()) set(out, order);
     }
   }
 
   Schedule& s_;
   i64 lanes_;  // f32 values of a vector
-  std::vector<Vote> votes_;
+  std::vector<std::map<int, f64>> votes_;  // by buffer and axis
+  std::vector<u8> chosen_;
 };
 
 }  // namespace
