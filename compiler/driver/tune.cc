@@ -369,6 +369,10 @@ class Tuner {
   }
 
   void search_one(size_t i, Kernel_& k, Workers& compilers, Workers& measurer, f64 deadline) {
+    if (settings::DEBUG() >= 2) {
+      clear_progress();
+      std::fprintf(stderr, "search %s (%s), %.2f us by the heuristics\n", plan_.names[i].c_str(), plan_.jobs[i].entry.c_str(), k.base_ns * 1e-3);
+    }
     KernelTools tools(plan_.jobs[i], target_, k.measure, k.base_ns, compilers, measurer, deadline);
     std::vector<std::string> seeds{k.base.opts};
     SearchLog near = near_log(k);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "ir/loops.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr f64 kGhz = 3.2;
 constexpr f64 kFmaLatency = 4, kLoopOverhead = 1.0;
 constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 12, kMemoryBytesPerCycle = 4;
-constexpr i64 kLine = 64;
+constexpr i64 kLine = 64, kWays = 8;
 
 struct Loop {
   UOp range;  // null: the whole kernel, or its tasks
@@ -51,6 +52,7 @@ class Model {
   Estimate run() {
     walk();
     liveness();
+    for (const Group& g : groups_) loops_[size_t(g.loop)].loads += crowded(g);
     Estimate e;
     e.uops = i64(list_.size());
     f64 body = 0;
@@ -172,8 +174,9 @@ class Model {
     groups_[it->second].offsets.push_back(constant * size);
   }
 
-  // Bytes that the group touches while its `inner` innermost loops run.
-  f64 footprint(const Group& g, size_t inner) const {
+  // Bytes that the group touches while its `inner` innermost loops run. way: of a cache; then the bytes of it that this takes away from
+  // others, which is more where strides are large powers of two and few sets hold everything.
+  f64 footprint(const Group& g, size_t inner, i64 way = 0) const {
     std::vector<std::pair<i64, f64>> steps;
     f64 apart = 1;
     int at = g.loop;
@@ -186,10 +189,17 @@ class Model {
     }
     std::sort(steps.begin(), steps.end());
     f64 span = f64(g.width);
-    std::vector<f64> far;
     for (auto [s, n] : steps) {
-      if (f64(s) <= span + kLine) span += f64(s) * (n - 1);
-      else apart *= n;
+      if (f64(s) <= span + kLine) {
+        span += f64(s) * (n - 1);
+        continue;
+      }
+      f64 lines = n;
+      if (way) {
+        f64 sets = f64(way / std::gcd(s, way)) * std::max(1.0, span / kLine), all = f64(way / kLine);
+        if (sets < all && n > 4) lines = n * std::min(all / sets, f64(s) / std::max(span, f64(kLine)));
+      }
+      apart *= lines;
     }
     // Copies that lie close share lines.
     std::vector<i64> o = g.offsets;
@@ -220,18 +230,27 @@ class Model {
     return footprint(g, inner) * times;
   }
 
+  // Copies of one access that lie in one set of the first cache, more of them than it has ways: each turn of the loop misses.
+  f64 crowded(const Group& g) const {
+    std::map<i64, i64> sets;
+    i64 way = t_.l1_bytes / kWays, most = 0;
+    for (i64 x : g.offsets) most = std::max(most, ++sets[((x % way) + way) % way / kLine]);
+    return most > kWays ? f64(most) * 2.5 : 0;
+  }
+
   void traffic(Estimate& e) const {
     // By loop: what it touches in all its turns.
-    std::vector<f64> total(loops_.size());
+    std::vector<f64> in_l1(loops_.size()), in_l2(loops_.size());
     std::map<i64, f64> whole;  // by slot, no access counted twice
     for (const Group& g : groups_) {
       int at = g.loop;
-      for (size_t i = 1; i <= g.strides.size() && at >= 0; i++, at = loops_[size_t(at)].parent) total[size_t(at)] += footprint(g, i);
+      for (size_t i = 1; i <= g.strides.size() && at >= 0; i++, at = loops_[size_t(at)].parent)
+        in_l1[size_t(at)] += footprint(g, i, t_.l1_bytes / kWays), in_l2[size_t(at)] += footprint(g, i, t_.l2_bytes / kWays);
     }
     f64 l2 = 0, l3 = 0, memory = 0;
     for (const Group& g : groups_) {
-      l2 += misses(g, f64(t_.l1_bytes) * 0.8, total);
-      l3 += misses(g, f64(t_.l2_bytes) * 0.7, total);
+      l2 += misses(g, f64(t_.l1_bytes) * 0.8, in_l1);
+      l3 += misses(g, f64(t_.l2_bytes) * 0.7, in_l2);
       f64& w = whole[g.slot];
       f64 cap = 1e18;
       if (size_t(g.slot) < slots_.size()) cap = f64(slots_[size_t(g.slot)].layout.elems() * 8);

@@ -53,7 +53,7 @@ List with_tile(const Tile& t, i64 lane, i64 lane_size, i64 row, i64 row_size, co
   if (lane_size % (t.lanes * t.vectors)) l.push_back(opt(OptKind::PadTo, lane, t.lanes * t.vectors));
   l.push_back(opt(OptKind::Vector, lane, t.lanes));
   if (t.vectors > 1) l.push_back(opt(OptKind::Upcast, lane, t.vectors));
-  l.push_back(opt(OptKind::Tile, lane, 1));
+  if (lane_size > t.lanes * t.vectors) l.push_back(opt(OptKind::Tile, lane, 1));
   if (row >= 0 && t.rows > 1) {
     i64 rest = row_size % t.rows;
     if (rest) l.push_back(opt(OptKind::Peel, row, t.rows));
