@@ -422,6 +422,7 @@ Schedule schedule(const Graph& g, const Target& target) {
   Graph copied = g;
   copied.sink = copy_padded_inputs(g.sink);
   Schedule s = Scheduler(copied).run();
+  read_one_hot_rows(s, g);
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);

@@ -44,6 +44,7 @@ Schedule schedule(const Graph& g, const Target& target);
 
 // Parts of schedule(), in its order.
 UOp copy_padded_inputs(UOp sink);                     // padded_inputs.cc
+void read_one_hot_rows(Schedule& s, const Graph& g);    // one_hot.cc
 void make_borders(Schedule& s);                       // borders.cc
 void choose_layouts(Schedule& s, const Target& target);// layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc

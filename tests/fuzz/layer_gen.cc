@@ -107,7 +107,7 @@ class Layers {
 
   // --- layers ---------------------------------------------------------------------------------------------------------------------------
   bool grow() {
-    switch (pick(0, 14)) {
+    switch (pick(0, 15)) {
       case 0: case 1: case 2: case 3: return conv();
       case 4: return pool();
       case 5: case 6: return matmul();
@@ -118,8 +118,26 @@ class Layers {
       case 11: return turn();
       case 12: return elementwise();
       case 13: return pad();
+      case 14: return one_hot();
       default: return globally();
     }
+  }
+
+  // Rows of a table by a product with a one-hot matrix, as some exporters write an embedding: (1, n) integers to (1, n, m).
+  bool one_hot() {
+    i64 n = pick(1, 40), k = pick(2, 12), m = any({1, 4, 8, 16, 17}), first = pick(-1, 2);
+    std::vector<i64> full{1, n, k};
+    UOp i = input({1, n}, chance(50) ? Kind::I32 : Kind::I64);
+    std::vector<f64> counts;
+    for (i64 j = 0; j < k; j++) counts.push_back(f64(first + j));
+    c_.storage.push_back(encode(values(i.dtype().kind, {1, 1, k}, counts)));
+    c_.graph.constants.push_back({str("w", c_.storage.size() - 1), i.dtype(), {1, 1, k}, {}, nullptr});
+    UOp c = tensor::constant(i64(c_.storage.size()) - 1, i.dtype(), dims({1, 1, k}));
+    UOp hot = cast(eq(tensor::expand(tensor::reshape(i, dims({1, n, 1})), dims(full)), tensor::expand(c, dims(full))), Kind::F32);
+    full.push_back(m);
+    UOp w = tensor::expand(tensor::reshape(weight({k, m}), dims({1, 1, k, m})), dims(full));
+    add(tensor::reduce(tensor::expand(tensor::reshape(hot, dims({1, n, k, 1})), dims(full)) * w, ReduceKind::Add, {2}));
+    return true;
   }
 
   bool conv() {

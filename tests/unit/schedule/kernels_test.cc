@@ -1,4 +1,7 @@
 // How many kernels small graphs become: the table of what is fused.
+#include <cmath>
+#include <cstring>
+
 #include "small_graph.h"
 
 using namespace tg;
@@ -79,6 +82,39 @@ TEST_F(Kernels, QkvIsAtMostThree) {
 TEST_F(Kernels, ScaleOfAMatmulInFrontOfAMatmulIsInTheFirst) {
   UOp a = matmul(input({16, 24}), weight({24, 20})) * number(0.125);
   EXPECT_EQ(kernels(matmul(a, weight({20, 8}))), 2);
+}
+
+// --- one-hots ---------------------------------------------------------------------------------------------------------------------------
+class OneHots : public SmallGraph {
+ protected:
+  // sum over k of (i == first + k) * w[k], with the table's values given.
+  UOp product(i64 first, f32 each, DType ints = Kind::I32) {
+    UOp i = input({20}, ints), w = weight({5, 8});
+    for (size_t at = 0; at < 5 * 8; at++) std::memcpy(bytes.back().data() + 4 * at, &each, 4);
+    UOp counts = weight({5}, Kind::I32);
+    for (i32 k = 0; k < 5; k++) {
+      i32 v = i32(first) + k;
+      std::memcpy(bytes.back().data() + 4 * k, &v, 4);
+    }
+    UOp all = cast(tensor::broadcast_to(counts, dims({20, 5})), ints);
+    return matmul(cast(eq(to(tensor::reshape(i, dims({20, 1})), all), all), Kind::F32), w);
+  }
+};
+TEST_F(OneHots, AProductWithAOneHotReadsOneRow) {
+  for (i64 first : {0, -2, 7}) {
+    ASSERT_EQ(kernels(product(first, 1.5f)), 1);
+    EXPECT_EQ(holds(0, Op::Reduce), 0);
+  }
+}
+TEST_F(OneHots, InfinityNanAndMinusZeroInTheTableKeepTheSum) {
+  for (f32 each : {INFINITY, NAN, -0.0f}) {
+    ASSERT_EQ(kernels(product(0, each)), 1);
+    EXPECT_EQ(holds(0, Op::Reduce), 1);
+  }
+}
+TEST_F(OneHots, OneHotsOfFloatsAreNone) {
+  ASSERT_EQ(kernels(product(0, 1.5f, Kind::F32)), 1);
+  EXPECT_EQ(holds(0, Op::Reduce), 1);
 }
 
 // --- rows -------------------------------------------------------------------------------------------------------------------------------
