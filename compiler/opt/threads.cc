@@ -80,21 +80,43 @@ std::vector<Touched> touched(const Kernel& k) {
   return out;
 }
 
+std::optional<i64> step(const Touched& t, const Axis& a) {
+  i64 f = 0;
+  for (UOp o : t.offsets)
+    for (UOp r : a.ranges) {
+      auto l = linear_in(o, r);
+      if (!l) return {};
+      f = std::max(f, std::abs(l->factor));
+    }
+  return f;
+}
+
+// A batch: every buffer has a part for each iteration, constants too. What writes and reads such buffers is rarely divided like that (the transforms
+// of Winograd's convolutions know tiles, not the places of a tile), so it counts as a division only where there is no other.
+bool batch(const std::vector<Touched>& all, const Axis& a) {
+  if (!a.output || a.reduce) return false;
+  bool constant = false;
+  for (const Touched& t : all) {
+    auto f = step(t, a);
+    if (f && !*f && !t.constant) return false;
+    constant |= t.constant && (!f || *f);
+  }
+  return constant;
+}
+
 // How a loop divides what the kernel touches.
 struct Division {
-  bool halves = true;    // the first half of the loop touches the first half of the buffer, about
-  bool depends = false;  // each iteration touches a part of it
+  bool halves;   // the first half of the loop touches the first half of the buffer, or of each part of a batch, about
+  bool depends;  // each iteration touches a part of it
 };
-Division division(const Kernel& k, const Touched& t, const Axis& a) {
+Division division(const Kernel& k, const Touched& t, const Axis& a, bool is_batch, const std::vector<const Axis*>& batches) {
+  auto f = step(t, a);
+  if (!f || is_batch) return {false, !f || *f};
   double elements = 1;
   for (i64 d : k.slots[size_t(t.slot)].dims) elements *= double(std::max<i64>(d, 1));
-  Division out;
-  for (UOp o : t.offsets) {
-    auto l = linear_in(o, a.ranges[0]);
-    out.halves &= l && std::abs(double(l->factor)) * double(a.size) >= 0.7 * elements;
-    out.depends |= !l || l->factor;
-  }
-  return out;
+  for (const Axis* b : batches)
+    if (auto g = step(t, *b); g && *g > *f) elements /= double(b->size);
+  return {double(*f) * double(a.size) >= 0.7 * elements, *f != 0};
 }
 
 // The most iterations that one of `threads` runs over the mean, if `size` iterations are cut into n tasks.
@@ -135,12 +157,17 @@ Kernel with_tasks(Kernel k) {
   i64 most = std::min({kMost, k.target->max_tasks, i64(us / kTaskUs)});
   if (most < 2) return k;
   std::vector<Touched> all = touched(k);
+  std::vector<Axis> loops = axes(k.ast);
+  std::vector<const Axis*> batches;
+  for (const Axis& a : loops)
+    if (a.size > 1 && batch(all, a)) batches.push_back(&a);
   std::vector<Choice> choices;
-  for (const Axis& a : axes(k.ast)) {
+  for (const Axis& a : loops) {
     if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
     if (std::find(k.ordered.begin(), k.ordered.end(), a.id) != k.ordered.end()) continue;
     std::vector<Division> divided;
-    for (const Touched& t : all) divided.push_back(division(k, t, a));
+    bool is_batch = std::find(batches.begin(), batches.end(), &a) != batches.end();
+    for (const Touched& t : all) divided.push_back(division(k, t, a, is_batch, batches));
     Choice best{0, {OptKind::Thread, a.id, 0}};
     best.opt.part = u8(a.part);
     for (i64 n = 2; n <= std::min(most, a.size); n++) {
