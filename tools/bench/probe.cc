@@ -1,12 +1,14 @@
 // What this machine can do, for percentages: multiply-adds a second of one core, by kind, and bytes a second read from working sets of several
 // sizes, by one core and by two. Prints one JSON object. Best of many short tries: a peak is what nothing disturbed.
 #include <immintrin.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -128,6 +130,52 @@ double read_peak_two(size_t bytes, double seconds) {
   return r;
 }
 
+// Nanoseconds a cache line to read what the other core has just written. On rented machines it changes from one second to the next, as the host moves
+// the cores between parts of its processor, and with it how well two threads scale.
+double handover_ns(size_t bytes, int tries) {
+  cpu_set_t before, one;
+  sched_getaffinity(0, sizeof before, &before);
+  std::vector<int> cores;
+  for (int c = 0; c < CPU_SETSIZE && cores.size() < 2; c++)
+    if (CPU_ISSET(c, &before)) cores.push_back(c);
+  if (cores.size() < 2) return 0;
+  auto pin = [&](int core) {
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  };
+  char* p = fresh(bytes);
+  auto write = [&] {
+    for (size_t i = 0; i < bytes; i += 64) p[i]++;
+  };
+  pin(cores[1]);  // a new thread begins where its maker is
+  std::atomic<int> turn{0};  // 1: the other writes; 2: this one reads; 3: the end
+  std::thread other([&] {
+    for (int t; (t = turn.load()) != 3;)
+      if (t == 1) write(), turn = 2;
+  });
+  pin(cores[0]);
+  double theirs = 1e9, own = 1e9;
+  auto read = [&] {
+    double start = now();
+    read_all(p, bytes);
+    return (now() - start) * 1e9 / (double(bytes) / 64);
+  };
+  for (int i = 0; i < tries; i++) {
+    turn = 1;
+    while (turn != 2) {
+    }
+    theirs = std::min(theirs, read());
+    write();
+    own = std::min(own, read());
+  }
+  turn = 3;
+  other.join();
+  sched_setaffinity(0, sizeof before, &before);
+  free(p);
+  return theirs - own;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -142,5 +190,5 @@ int main(int argc, char** argv) {
   printf(", \"read\": {");
   const size_t kib[] = {16, 512, 8192, 262144};
   for (size_t i = 0; i < 4; i++) printf("%s\"%zu\": %.1f", i ? ", " : "", kib[i], read_peak(kib[i] << 10, seconds));
-  printf("}, \"read_two\": %.1f}\n", read_peak_two(size_t(256) << 20, seconds));
+  printf("}, \"read_two\": %.1f, \"handover_ns\": %.2f}\n", read_peak_two(size_t(256) << 20, seconds), handover_ns(size_t(256) << 10, 20));
 }
