@@ -71,6 +71,7 @@ class Decomposer {
   }
   UOp narrowed(Kind k, UOp x) {
     if (k == Kind::F16 && flags_.f16) return final(node(Op::Cast, like(x, Kind::F16), {legal(x)}));
+    if (k == Kind::BF16 && flags_.bf16) return final(node(Op::Bitcast, like(x, Kind::U16), {final(node(Op::Cast, like(x, Kind::BF16), {legal(x)}))}));
     return narrow_from_f32(k, x);
   }
 

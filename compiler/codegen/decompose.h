@@ -13,6 +13,7 @@ struct Target;
 struct DecompFlags {
   bool fma = true;    // MulAcc of f32 and f64
   bool round = true;  // Floor, Ceil, Trunc, Round of f32 and f64
+  bool bf16 = false;  // Cast from f32 to bf16, where denormals may become 0
   bool f16 = false;   // Cast between f16 and f32; values and memory keep the kind f16. Off: they are u16
 };
 DecompFlags decomp_flags(const Target& t);

@@ -68,6 +68,8 @@ Lowered lower(const Kernel& k) {
   ast = simplify(ast);
   // From here no UPCAST, UNROLL or DOT range is left.
   DecompFlags flags = decomp_flags(*k.target);
+  // The instruction makes denormals 0: where the model asks for bf16 itself they are kept.
+  flags.bf16 = settings::DEFAULT_FLOAT() == "bfloat16" && k.target->has_bf16 && k.target->renderer == "LLVM";
   ast = vectorize(ast);
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.

@@ -190,7 +190,9 @@ bool is_worth_folding(UOp u, const Graph& g) {
   if (is_movement(n.op())) return false;
   i64 inputs = 0;
   for (UOp c : constants_below(n)) inputs += i64(g.constants[size_t(c.arg_int())].bytes.size());
-  if (bytes_of(n) > inputs && (bytes_of(n) > kKeepBytes || only_widens(n))) return false;
+  // Weights are kept in the half that they are multiplied in, also where the model holds them in less.
+  bool half = u.is(Op::Cast) && is_float(u.dtype()) && bits(u.dtype()) == 16 && bytes_of(n) <= 2 * inputs;
+  if (bytes_of(n) > inputs && !half && (bytes_of(n) > kKeepBytes || only_widens(n))) return false;
   return !is_cheap_without_constants(n);
 }
 

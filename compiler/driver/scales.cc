@@ -152,7 +152,8 @@ class Mover {
   // w's shape or a scalar.
   UOp scaled(UOp w, UOp a) {
     if (rank(w) == 0) return {};
-    if (w.is(Op::Cast) && is_float(w.dtype()) && is_float(w.src(0).dtype())) {  // how w is kept; the product is rounded in its place
+    if (w.is(Op::Cast) && !is_float(w.src(0).dtype())) return {};  // integers are exact in any float, and shorter
+    if (w.is(Op::Cast) && is_float(w.dtype())) {  // how w is kept; the product is rounded in its place
       UOp inner = scaled(w.src(0), a);
       return inner ? cast(inner, w.dtype()) : UOp();
     }

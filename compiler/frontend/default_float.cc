@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "frontend/dequantized.h"
 
 namespace tg {
 namespace {
@@ -41,12 +42,6 @@ class Narrower {
   std::map<u32, UOp> known_;
 };
 
-bool made_of_constants(UOp x) {
-  for (UOp u : toposort(x))
-    if (u.is(Op::Param) || u.is(Op::Var)) return false;
-  return true;
-}
-
 }  // namespace
 
 Tensor narrowed(const Tensor& x, DType d) {
@@ -57,7 +52,7 @@ Tensor narrowed(const Tensor& x, DType d) {
 Tensor kept_in(const Tensor& x, DType d) {
   if (!x || x.dtype() != DType(Kind::F32) || d == DType(Kind::F32)) return x;
   if (!narrower(d)) return x.cast(d);
-  if (made_of_constants(x.uop())) return x;
+  if (made_of_constants(x)) return x;
   return narrowed(x, d).cast(Kind::F32);
 }
 

@@ -10,6 +10,7 @@
 #include "base/note.h"
 #include "base/progress.h"
 #include "frontend/default_float.h"
+#include "frontend/dequantized.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
 
@@ -383,7 +384,9 @@ class Importer {
       Slot s;
       s.failed = !ok;
       if (ok) s.value = is_quantized(p.op_type()) && !is_wide() ? out[i] : kept_in(out[i], opt_.default_float);
-      if (ok) s.value = pool_.fold(s.value.uop());
+      // Weights stay bytes and a scale, for products to see.
+      bool weights = ok && s.value.rank() >= 2 && dequantized(s.value);
+      if (ok && !weights) s.value = pool_.fold(s.value.uop());
       define(names, p.output(i), s, bare.where());
     }
   }

@@ -2,6 +2,7 @@
 //   sum (x - xz)(w - wz) = sum x*w - xz * sum w - wz * sum x + n * xz * wz
 #include <algorithm>
 
+#include "frontend/dequantized.h"
 #include "frontend/pool.h"
 #include "frontend/quant.h"
 
@@ -14,11 +15,6 @@ struct Bytes {
 };
 
 bool is_byte(const Tensor& x) { return x.dtype().kind == Kind::U8 || x.dtype().kind == Kind::I8; }
-bool made_of_constants(const Tensor& x) {
-  for (UOp u : toposort(x.uop()))
-    if (u.is(Op::Param) || u.is(Op::Var)) return false;
-  return true;
-}
 Tensor wide(const Tensor& zero) {
   if (!zero) return {};
   Tensor z = zero.cast(Kind::I32);

@@ -1,6 +1,7 @@
 // Convolutions and what undoes them: Conv, ConvTranspose, Col2Im, DeformConv, CausalConvWithState. https://onnx.ai/onnx/operators/
 #include <algorithm>
 
+#include "frontend/dequantized.h"
 #include "frontend/sampling.h"
 #include "frontend/spatial.h"
 
@@ -29,7 +30,7 @@ Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias
             " must have one rank of 3 or more");
   ConvArgs a = spatial_args(n, x, kernel_dims(w)).conv;
   a.groups = n.attr("group", 1);
-  return x.conv(w, bias, a);
+  return float_conv(x, w, bias, a);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/dequantized.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -130,7 +131,7 @@ Tensor gemm(OnnxNode& n) {
   if (n.attr("transB", 0)) b = b.transpose();
   bool whole = alpha == std::trunc(alpha) && beta == std::trunc(beta);
   n.require(n[0].is_float() || whole, "alpha ", alpha, " and beta ", beta, " on integers");
-  Tensor y = a.matmul(b);
+  Tensor y = float_matmul(a, b);
   if (alpha != 1) y = y * f64(alpha);
   if (n.has(2) && beta != 0) {
     Tensor c = n[2].widen();
@@ -197,7 +198,7 @@ constexpr OnnxOp kMathOps[] = {
   {"HardSwish", 14, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x * x.hard_sigmoid(1.0 / 6, 0.5); }); }},
   {"LeakyRelu",  6, [](OnnxNode& n) { return n[0].leaky_relu(n.attr("alpha", 0.01f)); }},
   {"Log",        6, unary<Op::Log>},
-  {"MatMul",     1, [](OnnxNode& n) { return n[0].matmul(n[1]); }},
+  {"MatMul",     1, [](OnnxNode& n) { return float_matmul(n[0], n[1]); }},
   {"Max",        6, variadic<Op::Max>},
   {"Mean",       6, mean},
   {"Min",        6, variadic<Op::Min>},

@@ -75,7 +75,7 @@ Tensors attention_op(OnnxNode& n) {
 
 Tensors q_attention(OnnxNode& n) {
   refuse_shared(n);
-  Tensor acc = centred(n[0], n.opt(6)).matmul(centred(n[1], n.opt(7)), Kind::I32);
+  Tensor acc = integer_matmul(n[0], n.opt(6), n[1], n.opt(7));
   Tensor p = acc.cast(Kind::F32) * (n[3].reshape(Shape{}) * n[4]) + n[2];
   return attend(n, split_projection(n, p), n.opt(5), n.opt(8), {});
 }

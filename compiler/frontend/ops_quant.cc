@@ -26,10 +26,22 @@ std::pair<f64, f64> integer_range(DType d) {
   return {f64(lo), f64(hi)};
 }
 
+// r + zero as q. An i8 is made as the u8 that is 128 more, which is what dot instructions take.
+static Tensor saturated(const Tensor& r, const Tensor& zero, DType q) {
+  Tensor z = zero ? zero.cast(Kind::I32) : Tensor();
+  bool turned = q.kind == Kind::I8;
+  if (turned) z = z ? z + 128.0 : Tensor::scalar(Kind::I32, 128);
+  Tensor v = z ? r + z.cast(r.dtype()) : r;
+  auto [lo, hi] = integer_range(turned ? DType(Kind::U8) : q);
+  v = v.clip(v.like(lo), v.like(hi));
+  if (turned) v = where(v.is_nan(), v.like(128), v);  // 0, as every cast of it
+  v = v.cast(turned ? DType(Kind::U8) : q);
+  return turned ? v.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8) : v;
+}
+
 Tensor to_quantized(const Tensor& x, DType q, bool saturate) {
   if (is_int(q)) {
-    auto [lo, hi] = integer_range(q);
-    return x.round().clip(x.like(lo), x.like(hi)).cast(q);
+    return saturated(x.round(), {}, q);
   }
   for (const FloatRange& r : kFloatRanges) {
     if (r.kind != q.kind) continue;
@@ -68,9 +80,7 @@ Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType 
   Tensor v = x / scale;
   if (!zero || !is_int(q)) return to_quantized(v, q, saturate);
   // Rounded before the zero point is added: ties go to even multiples of the scale.
-  auto [lo, hi] = integer_range(q);
-  Tensor r = v.round() + zero.cast(Kind::I32).cast(v.dtype());
-  return r.clip(r.like(lo), r.like(hi)).cast(q);
+  return saturated(v.round(), zero, q);
 }
 
 Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d) {
@@ -133,10 +143,7 @@ Tensor centred(const Tensor& x, const Tensor& zero) {
 }
 
 Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q) {
-  Tensor r = (acc.cast(factor.dtype()) * factor).round();
-  if (zero) r = r + zero.cast(Kind::I32).cast(r.dtype());
-  auto [lo, hi] = integer_range(q);
-  return r.clip(r.like(lo), r.like(hi)).cast(q);
+  return saturated((acc.cast(factor.dtype()) * factor).round(), zero, q);
 }
 
 Tensor row_parameter(const Tensor& p) {

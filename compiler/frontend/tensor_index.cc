@@ -1,6 +1,7 @@
 // Reading and writing by index, and the search for the place of an extremum.
 #include <algorithm>
 
+#include "frontend/dequantized.h"
 #include "frontend/pool.h"
 #include "frontend/tensor.h"
 
@@ -26,6 +27,20 @@ Tensor normal_index(const Tensor& i, UOp n) {
 }
 
 }  // namespace
+
+// Arithmetic on a large table of constants is done on what is read of it.
+static UOp read_table(UOp x, const std::vector<UOp>& index) {
+  constexpr i64 kLarge = i64(1) << 18;
+  const Shape& out = shape(index[0]);
+  i64 n = known_elems(out), all = known_elems(shape(x));
+  if (!is_elementwise(x.op()) || all < kLarge || n < 0 || n >= all || !made_of_constants(Tensor(x))) return tensor::gather(x, index);
+  std::vector<UOp> src;
+  for (UOp s : x.src()) {
+    UOp c = splat(s);
+    src.push_back(rank(s) == 0 ? s : c ? tg::full(out, c) : read_table(s, index));
+  }
+  return with_src(x, src);
+}
 
 Tensor Tensor::gather(std::span<const Tensor> indices) const {
   TG_CHECK(i64(indices.size()) == rank(), "an index per axis");
@@ -55,7 +70,7 @@ Tensor Tensor::gather(std::span<const Tensor> indices) const {
     for (i64 d = 0; d < i.rank(); d++) s[at + d] = i.shape()[d];
     index.push_back(i.reshape(s).expand(out).uop());
   }
-  return tensor::gather(u_, index);
+  return read_table(u_, index);
 }
 
 Tensor Tensor::take(i64 a, const Tensor& index) const {

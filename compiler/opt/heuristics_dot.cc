@@ -76,6 +76,8 @@ class Planner {
       if (a.ranges.size() != 1 || std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return {};
       outs_.push_back(&a);
     }
+    for (UOp u : toposort(k_.ast))
+      if (u.is(Op::Store) || (u.is(Op::Load) && std::find(inside.begin(), inside.end(), u) == inside.end())) outside_.push_back(physical_offset(k_, u.src(0)));
     work_ = 1;
     for (UOp r : closed_ranges(red_)) {
       if (!r.src(0).is_const()) return {};
@@ -107,16 +109,21 @@ class Planner {
     }
     bool whole = size % row_.group == 0;
     if (!s.bare || !sg.step || (*sg.step != 1 && !constant(s)) || !whole) scalar = 2.0 * double(row_.group);
+    // What is stored, and read beside the sum, in lanes that are no neighbours.
+    double apart = 0;
+    for (UOp o : outside_)
+      if (auto l = linear_in(o, lane.ranges[0]); !l || (l->factor != 0 && l->factor != 1)) apart += 1.5;
+    for (const Axis* a : outs_) apart *= double(a->size);
     double steps = double(work_ / size * groups);
     for (const Axis* rows : outs_) {
       if (rows == &lane) continue;
       if (moves(v, rows->ranges[0]).at_all) continue;
-      tile(steps, vector, scalar, r, lane, rows, best);
+      tile(steps, vector, scalar, apart, r, lane, rows, best);
     }
-    tile(steps, vector, scalar, r, lane, nullptr, best);
+    tile(steps, vector, scalar, apart, r, lane, nullptr, best);
   }
 
-  void tile(double steps, double vector, double scalar, UOp r, const Axis& lane, const Axis* rows, Plan* best) {
+  void tile(double steps, double vector, double scalar, double apart, UOp r, const Axis& lane, const Axis* rows, Plan* best) {
     i64 n = lane.size, m = rows ? rows->size : 1, regs = k_.target->vector_registers - 1;
     double others = 1;  // output elements beside rows and lanes
     for (const Axis* a : outs_)
@@ -136,7 +143,7 @@ class Planner {
             return steps * step + double(rs * nv) * 3 + 12;
           };
           double tiles = double((n + lanes * nv - 1) / (lanes * nv));
-          double c = others * tiles * (double(m / mr) * cycles(mr) + (m % mr ? cycles(m % mr) : 0));
+          double c = apart + others * tiles * (double(m / mr) * cycles(mr) + (m % mr ? cycles(m % mr) : 0));
           if (m % mr) c *= 1.02;
           if (mr > 8) c *= 1.01;  // rows of a multiple of 4 KB would fall into one set of L1
           if (c < best->cost * 0.995) *best = {c, &lane, rows, r, lanes, nv, mr};
@@ -157,6 +164,8 @@ class Planner {
     if (size % row_.group && !try_opt({OptKind::PadTo, r, row_.group})) return {};
     if (!try_opt({OptKind::Tc, r, index_})) return {};
     if (!try_opt({OptKind::Vector, lane, p.lanes})) return {};
+    // A short loop without its last values: unrolled, so that the gates of all groups but one go.
+    if (size % row_.group && size < 4 * row_.group && size > row_.group) try_opt({OptKind::Unroll, r, (size + row_.group - 1) / row_.group});
     if (p.vectors > 1) try_opt({OptKind::Upcast, lane, p.vectors});
     try_opt({OptKind::Tile, lane, 1});
     if (p.rows && p.mr > 1) {
@@ -176,6 +185,7 @@ class Planner {
   i64 index_, work_ = 1;
   bool shuffled_ = false;  // the vector operand of the plan in hand
   Operand x_[2];
+  std::vector<UOp> outside_;  // offsets of accesses beside the sum
   std::vector<Axis> all_;
   std::vector<const Axis*> outs_;
 };

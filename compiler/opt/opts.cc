@@ -350,6 +350,16 @@ R tile(const Kernel& k, const Opt& o) {
   return n;
 }
 
+// A product of two LOADs that are zero outside: a sum needs no gate of its own.
+bool vanishes(ReduceKind k, UOp u, Memo<u8>& dep) {
+  if (k != ReduceKind::Add || !u.is(Op::Mul)) return false;
+  for (UOp s : u.src()) {
+    while (s.is(Op::Cast)) s = s.src(0);
+    if (!s.is(Op::Load) || !dep[s.src(0)] || (s.nsrc() > 1 && !s.src(2).is_const(0))) return false;
+  }
+  return true;
+}
+
 // Every LOAD below u that depends on r gets the gate; outside, it reads zero, which nothing uses.
 UOp gate_loads(UOp ast, UOp r, UOp inside) {
   Memo<UOp> to;
@@ -363,7 +373,7 @@ UOp gate_loads(UOp ast, UOp r, UOp inside) {
       bool closed = std::find(u.src().begin(), u.src().end(), r) != u.src().end();
       if (closed && u.is(Op::Reduce)) {
         ReduceArg a = u.arg<ReduceArg>();
-        src[0] = where(inside, src[0], identity(a.kind, u.dtype()));
+        if (!vanishes(a.kind, u.src(0), dep)) src[0] = where(inside, src[0], identity(a.kind, u.dtype()));
         same = false;
       }
       if (u.is(Op::Store)) {  // also one in a loop of its own inside r, as KEEP makes

@@ -94,6 +94,7 @@ class Chooser {
         for (UOp x : toposort(body.src(size_t(i))))
           if (x.is(Op::Load) && !side[i]) side[i] = read_of(c, x);
       if (!side[0] || !side[1]) continue;
+      if (side[0]->buffer == side[1]->buffer && side[0]->coords == side[1]->coords) continue;  // squares: a row's sum, no contraction
       // Operand b holds the output loop that will run in lanes.
       int b = s_.buffers[side[0]->buffer].kind == Buffer::Constant ? 0 : 1;
       UOp lanes;

@@ -207,6 +207,29 @@ class Realizer {
     return n.is_const() && times > kOverlap * f64(std::max<i64>(n.as_int(), 1));
   }
 
+  // A few cheap ops on one narrower value (a dequantized byte), read by no contraction's loop: its readers do them.
+  bool widens(UOp u, const std::vector<Access>& acc) {
+    for (const Access& a : acc)
+      if (a.in_reduce) return false;
+    DType d = u.dtype();
+    for (int ops = 0; ops < 4; ops++) {
+      if (u.is(Op::Cast) || u.is(Op::Bitcast)) {
+        u = u.src(0);
+        if (u.dtype().kind != Kind::Bool && bits(u.dtype()) < bits(d)) return true;
+        continue;
+      }
+      if (!u.in(Op::Mul | Op::Add | Op::Sub)) return false;
+      bool left = constant(u.src(0)), right = constant(u.src(1));
+      if (left == right) return false;
+      u = u.src(left ? 1 : 0);
+    }
+    return false;
+  }
+  bool constant(UOp u) {
+    while (is_movement(u.op())) u = u.src(0);
+    return u.is_const() || u.is(Op::Constant);
+  }
+
   bool must_store(UOp u, const std::vector<Access>& acc) {
     const Cone& c = cone_[u];
     if (asked_.inlined[u] && !asked_.contraction[u]) return false;
@@ -229,6 +252,7 @@ class Realizer {
       if (c.heavy) contraction_in_[acc[0].root] = 1;
       return false;
     }
+    if (several && widens(u, acc)) return false;
     if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
     // A value that is larger than all it is made of (the products of a contraction) is better made again from what is stored below it.
     UOp n = elems(shape(u));

@@ -1,0 +1,89 @@
+#include "frontend/dequantized.h"
+
+#include "frontend/pool.h"
+#include "frontend/quant.h"
+
+namespace tg {
+namespace {
+
+constexpr i64 kMostTerms = 60000;  // of 255 * 127 in an i32
+
+bool is_byte(UOp u) { return u.dtype().kind == Kind::U8 || u.dtype().kind == Kind::I8; }
+
+UOp bytes_below(UOp u) {
+  return u.is(Op::Cast) && is_byte(u.src(0)) && is_int(u.dtype()) ? u.src(0) : u;
+}
+
+// A parameter before it was repeated: a number, or dims of 1 where it repeats.
+UOp narrow(UOp u) {
+  if (UOp c = splat(u)) return c;
+  while (u.is(Op::Expand)) u = u.src(0);
+  if (known_elems(shape(u)) == 1) return tensor::reshape(u, Shape{});
+  return u;
+}
+// 1 along the axis, counted from the end; numbers are.
+bool repeats(const Tensor& p, i64 axis) { return !p || p.rank() == 0 || (p.rank() >= axis && p.dim(-axis).is_const(1)); }
+bool number(const Tensor& p) { return !p || p.rank() == 0; }
+
+// (M, 1, 1..) of weights to (1, M, 1..) of what they make; nothing if it is another shape.
+std::optional<Tensor> of_channels(const Tensor& p, i64 rank) {
+  if (!p || p.rank() == 0) return p;
+  if (p.rank() != rank) return {};
+  for (i64 i = 1; i < rank; i++)
+    if (!p.dim(i).is_const(1)) return {};
+  return channel_parameter(p.reshape(Shape{p.dim(0)}), rank);
+}
+
+}  // namespace
+
+bool made_of_constants(const Tensor& x) {
+  for (UOp u : toposort(x.uop()))
+    if (u.is(Op::Param) || u.is(Op::Var)) return false;
+  return true;
+}
+
+std::optional<Dequantized> dequantized(const Tensor& x) {
+  UOp u = x.uop();
+  if (!u.is(Op::Mul) || u.dtype() != DType(Kind::F32)) return {};
+  for (int side = 0; side < 2; side++) {
+    UOp v = u.src(size_t(side)), scale = u.src(size_t(1 - side));
+    if (!v.is(Op::Cast)) continue;
+    UOp e = bytes_below(v.src(0));
+    if (is_byte(e)) return Dequantized{Tensor(e), {}, Tensor(narrow(scale)), Tensor(v)};
+    if (!e.is(Op::Sub) || e.dtype() != DType(Kind::I32) || !is_byte(bytes_below(e.src(0)))) continue;
+    return Dequantized{Tensor(bytes_below(e.src(0))), Tensor(narrow(e.src(1))), Tensor(narrow(scale)), Tensor(v)};
+  }
+  return {};
+}
+
+Tensor float_matmul(const Tensor& a, const Tensor& b) {
+  if (a.rank() < 2 || b.rank() < 2) return a.matmul(b);
+  std::optional<Dequantized> x = dequantized(a), y = dequantized(b);
+  if (x && !repeats(x->scale, 1)) x.reset();
+  if (y && !repeats(y->scale, 2)) y.reset();
+  UOp k = a.dim(-1);
+  bool exact = k.is_const() && k.as_int() <= kMostTerms;
+  if (x && y && exact && repeats(x->zero, 1) && repeats(y->zero, 2) && made_of_constants(a) != made_of_constants(b))
+    return integer_matmul(x->q, x->zero, y->q, y->zero).cast(Kind::F32) * (x->scale * y->scale);
+  if (y && made_of_constants(b)) return a.matmul(y->centred) * y->scale;
+  if (x && made_of_constants(a)) return x->centred.matmul(b) * x->scale;
+  return a.matmul(b);
+}
+
+Tensor float_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvArgs& args) {
+  std::optional<Dequantized> a = dequantized(x), b = dequantized(w);
+  if (!b || !made_of_constants(w)) return x.conv(w, bias, args);
+  i64 rank = x.rank(), terms = 1;
+  for (i64 i = 1; i < w.rank(); i++) terms *= w.size(i);
+  std::optional<Tensor> scale = of_channels(b->scale, rank);
+  if (!scale) return x.conv(w, bias, args);
+  Tensor y;
+  bool dense = args.groups == 1 || w.size(1) >= 4;
+  if (a && dense && number(a->scale) && number(a->zero) && terms <= kMostTerms && !made_of_constants(x) && of_channels(b->zero, rank))
+    y = integer_conv(a->q, a->zero, b->q, b->zero, {}, args).cast(Kind::F32) * (a->scale * *scale);
+  else
+    y = x.conv(b->centred, {}, args) * *scale;
+  return bias ? y + channel_parameter(bias, rank) : y;
+}
+
+}  // namespace tg
