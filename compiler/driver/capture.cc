@@ -159,6 +159,9 @@ class Capture {
 
 bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
                            const Target& target, std::vector<u32>* constant_of) {
+  for (auto [out, in] : g.state)
+    fail("output \"", g.outputs.at(out).name, "\" is fed back into input \"", g.inputs.at(in).name,
+         "\": state is not built yet; compile without the pair, and give the output to the next run");
   return Capture(g, s, plan, compiled).run(target, constant_of);
 }
 
