@@ -4,7 +4,7 @@ the medians over all turns.
 bench.py [MODEL...]           models of models/manifest.json; default: the bench set. Missing ones are fetched.
 bench.py --quick              the whole bench set in under three minutes: one thread, few turns, and only peers whose models are converted already
 bench.py --micro [OP...]      single operators instead of models, with their share of the machine's peak
-Options: --threads 1,2  --rounds N  --peers a,b  --dtype bfloat16  --beam N  --cold  --huge  --json FILE  --build DIR  --dev TARGET  --work DIR
+Options: --threads 1,2  --rounds N  --peers a,b  --dtype bfloat16  --beam N  --cold  --alone  --huge  --json FILE  --build DIR  --dev TARGET  --work DIR
 
 Peers that are not installed, do not take a model or compute something else are named at the end. Install them with tools/setup.sh peers. A
 result of tgaot that is wrong, or a model that it does not compile, makes the exit code 1.
@@ -44,6 +44,7 @@ def arguments():
     parser.add_argument("--beam", type=int, default=0)
     parser.add_argument("--cold", action="store_true", help="compile without the caches, so that compile times mean something")
     parser.add_argument("--huge", action="store_true", help="tgaot's weights copied to huge pages")
+    parser.add_argument("--alone", action="store_true", help="turns at real-time priority, which other work on the machine then waits for (needs the right to)")
     parser.add_argument("--kernels", type=int, default=4, help="kernels shown a model")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--dev", default="CPU")
@@ -73,7 +74,7 @@ def options_of(args):
     if args.cold:
         env.update(CCACHE="0", SCACHE="0")
     return {"threads": args.threads, "rounds": args.rounds, "turn_seconds": args.turn, "starts": args.starts, "limit": 60 if args.quick else 240,
-            "no_convert": args.quick, "env": env, "huge": args.huge, "compile_limit": 7200 if args.beam else 600,
+            "no_convert": args.quick, "env": env, "huge": args.huge, "alone": args.alone, "compile_limit": 7200 if args.beam else 600,
             "tolerance": None if args.dtype == "float32" else 0.05}
 
 
