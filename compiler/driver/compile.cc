@@ -77,7 +77,12 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   Graph graph = copy_graph(folded);
   Arena::Scope scope(*graph.arena);
 
-  Schedule sched = cached_schedule(graph, target);
+  std::vector<Choice> choices = find_choices(graph, target);
+  report.choices(choices);
+  Graph chosen = with_choices(graph, target, choices);
+  report.done("choices");
+
+  Schedule sched = cached_schedule(graph, target, choices, &chosen);
   report.done("schedule");
 
   KernelPlan plan = plan_kernels(sched, target);
@@ -89,7 +94,8 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   report.done("kernels");
 
   std::vector<u32> constant_of;
-  bundle::BundleDesc bundle = capture(graph, sched, plan, compiled, target, &constant_of);
+  bundle::BundleDesc bundle = capture(chosen, sched, plan, compiled, target, &constant_of);
+  constant_of.resize(graph.constants.size());  // the graph in the bundle is the one before the choices
   add_settings(provenance, target);
   bundle.provenance = std::move(provenance);
   bundle.provenance.log = tuned.log.text();

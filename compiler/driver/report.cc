@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/progress.h"
+#include "base/settings.h"
 #include "driver/tree.h"
 
 namespace tg::driver {
@@ -20,6 +21,13 @@ void Report::done(const char* stage) {
   auto now = std::chrono::steady_clock::now();
   stages_.push_back({stage, std::chrono::duration<f64, std::milli>(now - last_).count()});
   last_ = now;
+}
+
+void Report::choices(const std::vector<Choice>& v) {
+  choices_ = v;
+  if (settings::DEBUG() < 2) return;
+  clear_progress();
+  for (const Choice& c : v) std::fprintf(stderr, "choice %s\n", c.str().c_str());
 }
 
 void Report::kernels(const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled) {
@@ -76,6 +84,13 @@ std::string Report::json(const std::string& model, const std::string& output, co
   Tree notes = Tree::list();
   for (const std::string& n : notes_) notes.add(n);
   t.add("notes", std::move(notes));
+  Tree choices = Tree::list();
+  for (const Choice& c : choices_) {
+    Tree alternatives = Tree::list();
+    for (const Alternative& a : c.alternatives) alternatives.add(Tree::map().add("name", a.name).add("cycles", a.cycles).add("error", a.error));
+    choices.add(Tree::map().add("value", c.label).add("picked", c.alternatives[c.picked].name).add("alternatives", std::move(alternatives)));
+  }
+  t.add("choices", std::move(choices));
   Tree list = Tree::list();
   for (const Kernel& k : kernels_)
     list.add(Tree::map()

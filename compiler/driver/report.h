@@ -7,6 +7,7 @@
 
 #include "bundle/bundle.h"
 #include "driver/kernels.h"
+#include "schedule/choice.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
 
@@ -16,6 +17,7 @@ class Report {
  public:
   void done(const char* stage);  // the stage that ends now; it began when the last one ended
   void note(std::string text) { notes_.push_back(std::move(text)); }
+  void choices(const std::vector<Choice>& v);  // one line each with DEBUG=2
   void kernels(const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled);
   void sizes(const bundle::WriteStats& stats) { stats_ = stats; }
 
@@ -40,6 +42,7 @@ class Report {
   std::vector<Stage> stages_;
   std::vector<Kernel> kernels_;  // by job
   std::vector<std::string> notes_;
+  std::vector<Choice> choices_;
   i64 launches_ = 0, arena_bytes_ = 0, lower_bound_bytes_ = 0;
   bundle::WriteStats stats_;
 };

@@ -41,7 +41,7 @@ static_assert(sizeof(Schedule) ==
 std::vector<i64> wide(const std::vector<u32>& v) { return {v.begin(), v.end()}; }
 std::vector<u32> thin(const std::vector<i64>& v) { return {v.begin(), v.end()}; }
 
-Digest key_of(const Graph& g, const Target& t) {
+Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choices) {
   Hasher h;
   h.add(build_id()).add(target_text(t)).add(settings::code_key());
   std::vector<UOp> roots{g.sink};
@@ -51,6 +51,7 @@ Digest key_of(const Graph& g, const Target& t) {
   h.add(digest(std::span<const u8>(nodes)));
   for (auto [out, in] : g.state) h.add(u64(out)).add(u64(in));
   for (const ConstantData& c : g.constants) h.add(digest(c.bytes));  // values, too: constants of one element become numbers
+  for (const Choice& c : choices) h.add(u64(c.picked));
   return h.done();
 }
 
@@ -95,11 +96,12 @@ Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) 
   return s;
 }
 
-Schedule cached_schedule(const Graph& g, const Target& t) {
-  if (!settings::SCACHE()) return schedule(g, t);
-  Digest key = key_of(g, t);
+Schedule cached_schedule(const Graph& g, const Target& t, const std::vector<Choice>& choices, const Graph* chosen) {
+  if (!chosen) chosen = &g;
+  if (!settings::SCACHE()) return schedule(*chosen, t);
+  Digest key = key_of(g, t, choices);
   if (auto hit = cache::get("schedules", key)) return read_schedule(*hit, g.arena);
-  Schedule s = schedule(g, t);
+  Schedule s = schedule(*chosen, t);
   cache::put("schedules", key, write_schedule(s));
   return s;
 }

@@ -67,6 +67,28 @@ i64 next_axis(UOp ast) {
 
 bool ordered(const Kernel& k, UOp r) { return std::find(k.ordered.begin(), k.ordered.end(), r.arg<RangeArg>().id) != k.ordered.end(); }
 
+// Every LOAD whose address depends on r, and every STORE in its loop, is done only where `inside` holds.
+UOp gate_accesses(UOp ast, UOp r, UOp inside) {
+  Memo<UOp> to;
+  Memo<u8> sees;
+  for (UOp u : toposort(ast)) {
+    std::vector<UOp> src;
+    sees[u] = u == r;
+    for (UOp s : u.src()) src.push_back(to[s]), sees[u] |= sees[s];
+    if (u.is(Op::Load) && sees[u.src(0)]) {
+      if (u.nsrc() == 1) src.push_back(inside), src.push_back(konst(u.dtype(), 0));
+      else src[1] = src[1] & inside;
+    }
+    if (u.is(Op::Store) && sees[u]) {
+      if (u.nsrc() > 2 && !u.src(2).is(Op::Range)) src[2] = src[2] & inside;
+      else src.insert(src.begin() + 2, inside);
+    }
+    bool same = src.size() == u.nsrc() && std::equal(src.begin(), src.end(), u.src().begin());
+    to[u] = same ? u : src.size() == u.nsrc() ? with_src(u, src) : Arena::current().make(u.op(), u.dtype(), src, u.node()->arg);
+  }
+  return to[ast];
+}
+
 // A range read as r/c and r%c becomes two loops.
 bool split_digits(Kernel& k) {
   // The largest divisor first: r/49 and (r%49)/7 are three loops in two steps.
@@ -102,6 +124,42 @@ bool split_digits(Kernel& k) {
     return out;
   }));
   return true;
+}
+
+// An output range whose places in blocks of c (r % c) are told apart by name, as where(r % c == 0, ..), becomes a loop over blocks and one over
+// places, so that the latter can be unrolled. The last block may reach beyond the end: nothing is read or stored there.
+bool split_places(Kernel& k) {
+  constexpr i64 kMostPlaces = 8;
+  std::vector<UOp> topo = toposort(k.ast);
+  for (UOp u : topo) {
+    if (!u.is(Op::Eq) || !u.src(0).is(Op::FloorMod) || !u.src(1).is_const() || !u.src(0).src(1).is_const()) continue;
+    UOp r = u.src(0).src(0);
+    i64 c = u.src(0).src(1).as_int();
+    if (!r.is(Op::Range) || !r.src(0).is_const() || ordered(k, r) || c < 2 || c > kMostPlaces || c >= r.src(0).as_int()) continue;
+    bool stores = true;
+    for (UOp x : topo) {
+      if (x.is(Op::Range) && x != r && x.arg<RangeArg>().id == r.arg<RangeArg>().id) stores = false;
+      if (!x.in(Op::Reduce | Op::Fold)) continue;
+      for (UOp l : loops_of(x)) stores &= l != r;
+    }
+    if (!stores) continue;
+    i64 n = r.src(0).as_int(), id = next_axis(k.ast);
+    RangeArg a = r.arg<RangeArg>(), b = a;
+    a.id = id, b.id = id + 1;
+    UOp block = range(idx((n + c - 1) / c), a), place = range(idx(c), b);
+    std::map<u32, UOp> value{{r.id(), block * idx(c) + place}};
+    k.ast = simplify(rebuild(k.ast, value, [&](UOp, std::vector<UOp> l) {
+      auto it = std::find(l.begin(), l.end(), r);
+      if (it != l.end()) {
+        *it = place;
+        l.insert(it, block);
+      }
+      return l;
+    }));
+    if (n % c) k.ast = simplify(gate_accesses(k.ast, place, lt(block * idx(c) + place, idx(n))));
+    return true;
+  }
+  return false;
 }
 
 // Output loops in the order in which the output lies in memory, those that reduces are computed for first; reduce loops likewise by the
@@ -224,6 +282,7 @@ bool merge_pair(Kernel& k) {
 }  // namespace
 
 Kernel prepare(Kernel k) {
+  for (int i = 0; i < 32 && split_places(k); i++) {}
   for (int i = 0; i < 32 && split_digits(k); i++) {}
   order_loops(k);
   for (int i = 0; i < 32 && merge_pair(k); i++) {}

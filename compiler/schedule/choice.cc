@@ -75,7 +75,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     if (!fresh) return it->second;
     const ConstantData& w = g.constants[size_t(p.conv.weight.arg_int())];
     auto owner = std::make_shared<std::vector<f32>>(winograd_weights(p.conv, p.f, w.bytes));
-    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {p.f + 2, p.f + 2, p.conv.in, p.conv.out}, {}, owner};
+    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {(p.f + 2) * (p.f + 2), p.conv.in, p.conv.out}, {}, owner};
     u.bytes = std::span(reinterpret_cast<const u8*>(owner->data()), owner->size() * sizeof(f32));
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));

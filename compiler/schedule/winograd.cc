@@ -219,11 +219,12 @@ UOp winograd(const Conv3x3& c, i64 f, UOp x, UOp u, const Target& target) {
   keep_in_kernel(v, x);
   v = tensor::contiguous(v);
   // M (k, k, tiles, out)
-  Shape full = dims({k, k, tiles, c.out, c.in});
-  UOp a = tensor::expand(tensor::reshape(v, dims({k, k, tiles, 1, c.in})), full);
-  UOp b = tensor::expand(tensor::reshape(tensor::permute(u, Ints{0, 1, 3, 2}), dims({k, k, 1, c.out, c.in})), full);
-  UOp m = tensor::contiguous(tensor::reduce(a * b, ReduceKind::Add, {4}));
-  UOp y = w.both(m, [&](const std::vector<UOp>& s) { return w.output(s); });  // (f, f, tiles, out)
+  Shape full = dims({k * k, tiles, c.out, c.in});
+  UOp a = tensor::expand(tensor::reshape(v, dims({k * k, tiles, 1, c.in})), full);
+  UOp b = tensor::expand(tensor::reshape(tensor::permute(u, Ints{0, 2, 1}), dims({k * k, 1, c.out, c.in})), full);
+  UOp m = tensor::contiguous(tensor::reduce(a * b, ReduceKind::Add, {3}));
+  UOp y = tensor::reshape(m, dims({k, k, tiles, c.out}));
+  y = w.both(y, [&](const std::vector<UOp>& s) { return w.output(s); });  // (f, f, tiles, out)
   y = tensor::permute(tensor::reshape(y, dims({f, f, c.n, th, tw, c.out})), Ints{2, 5, 3, 0, 4, 1});
   y = tensor::reshape(y, dims({c.n, c.out, th * f, tw * f}));
   y = tensor::shrink(y, dims({0, 0, 0, 0}), dims({c.n, c.out, c.rows, c.columns}), dims({1, 1, 1, 1}));

@@ -23,7 +23,7 @@ std::optional<Conv3x3> match_conv3x3(UOp u);
 // The value below x that must be a buffer before a transform reads it.
 UOp winograd_input(const Conv3x3& c);
 
-// U, f32 (f+2, f+2, C, M): the weights' transform, worked out in f64 and rounded once.
+// U, f32 ((f+2)^2, C, M): the weights' transform, worked out in f64 and rounded once.
 std::vector<f32> winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights);
 
 // c.sum by three kernels: transform, (f+2)^2 products of matrices, and the transform back, which takes in what follows. `u` is U.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/settings.h"
 #include "codegen/lower.h"
 #include "compiled.h"
 #include "ir/canonical.h"
@@ -17,6 +18,7 @@
 #include "opt/kernel.h"
 #include "opt/prepare.h"
 #include "plan.h"
+#include "schedule/choice.h"
 #include "schedule/schedule.h"
 
 namespace tg::fuzz {
@@ -28,12 +30,20 @@ void runs(const Call& call, const std::string& opts) {
   g_ran += "  " + call.name + " [" + opts + "]\n";
 }
 
-std::vector<Values> start(const Schedule& s, const Case& c) {
+// What is scheduled. With WINO=1 every convolution that can be F(2,3) is: its transforms halve and quarter small integers, which is exact.
+Graph chosen_graph(const Case& c, const Target& target) {
+  std::vector<Choice> choices = find_choices(c.graph, target);
+  if (settings::WINO() == 1)
+    for (Choice& x : choices) x.picked = 1;
+  return with_choices(c.graph, target, choices);
+}
+
+std::vector<Values> start(const Schedule& s, const Case& c, const Graph& g) {
   std::vector<Values> mem;
   for (const Buffer& b : s.buffers) {
     if (b.kind == Buffer::Input) mem.push_back(c.inputs[b.index]);
     else if (b.kind == Buffer::Constant) {
-      const ConstantData& k = c.graph.constants[b.index];
+      const ConstantData& k = g.constants[b.index];
       mem.push_back(decode(k.dtype, k.dims, k.bytes));
     } else {
       // What nothing writes shows: no kernel makes these numbers.
@@ -68,9 +78,10 @@ void fill_border(const Buffer& b, Values& v) {
 template <class F>
 std::vector<Values> run_calls(const Case& c, F run) {
   Target target;
-  Schedule s = schedule(c.graph, target);
+  Graph g = chosen_graph(c, target);
+  Schedule s = schedule(g, target);
   if (std::string bad = plan_fault(s); !bad.empty()) fail("memory plan: ", bad);
-  std::vector<Values> mem = start(s, c);
+  std::vector<Values> mem = start(s, c, g);
   for (const Call& call : s.calls) {
     std::vector<Values> bufs;
     for (u32 b : call.buffers) bufs.push_back(mem[b]);
@@ -183,8 +194,9 @@ Kernel chosen(Kernel k) { return heuristics(prepare(std::move(k))); }  // as the
 template <class F>
 std::vector<Values> run_lowered(const Case& c, Change change, F run) {
   Target target = host();
-  Schedule s = schedule(c.graph, target);
-  std::vector<Values> mem = start(s, c);
+  Graph g = chosen_graph(c, target);
+  Schedule s = schedule(g, target);
+  std::vector<Values> mem = start(s, c, g);
   for (const Call& call : s.calls) {
     Kernel k = kernel_of(s, call);
     std::string doing = "opts";
