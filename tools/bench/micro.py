@@ -1,5 +1,7 @@
 """Single operators as models of one node: the speed of each kernel, its share of the machine's peak, onnxruntime's speed beside it.
 
+A convolution alone reads and writes the model's own layout; `_in_net` has it between two others of 1x1, and counts its kernel alone.
+
 `aim` is what a hand-tuned prototype of the same kernel reached on a Zen 4 core whose f32 peak was 118 GFLOP/s, scaled to this machine's peak. The
 operations of an element are counted as: softmax 5, layer norm 8, gelu 10, add and transpose 1; a multiply-add is 2.
 """
@@ -23,7 +25,7 @@ class Op:
     """A model of `nodes`; inputs {name: shape or array}, weights {name: array}, output y."""
 
     def __init__(self, name, flops, aim, nodes, inputs, weights, opset=20, kind="f32", env=None, output=T.FLOAT):
-        self.name, self.flops, self.aim, self.kind, self.env = name, flops, aim, kind, env or {}
+        self.name, self.flops, self.aim, self.kind, self.env, self.among = name, flops, aim, kind, env or {}, False
         rng = np.random.default_rng(len(name))
         self.feeds = {n: (x if isinstance(x, np.ndarray) else rng.standard_normal(x).astype(np.float32)) for n, x in inputs.items()}
         made = [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in self.feeds.items()]
@@ -47,6 +49,17 @@ def conv(name, c, o, k, size, aim, stride=1, groups=1, **more):
     out = (size + 2 * pad - k) // stride + 1
     node = h.make_node("Conv", ["x", "w", "b"], ["y"], pads=[pad] * 4, strides=[stride] * 2, group=groups)
     return Op(name, 2.0 * o * (c // groups) * k * k * out * out, aim, [node], {"x": (1, c, size, size)}, {"w": f32(o, c // groups, k, k), "b": f32(o)}, **more)
+
+
+def in_net(name, c, o, k, size, aim, groups=1, **more):
+    """The same convolution between two of 1x1: only its kernel counts."""
+    node = h.make_node
+    nodes = [node("Conv", ["x", "w0"], ["t"]), node("Relu", ["t"], ["a"]),
+             node("Conv", ["a", "w", "b"], ["u"], pads=[k // 2] * 4, group=groups), node("Relu", ["u"], ["v"]), node("Conv", ["v", "w1"], ["y"])]
+    weights = {"w0": f32(c, 16, 1, 1), "w": f32(o, c // groups, k, k), "b": f32(o), "w1": f32(16, o, 1, 1)}
+    op = Op(name, 2.0 * o * (c // groups) * k * k * size * size, aim, nodes, {"x": (1, 16, size, size)}, weights, **more)
+    op.among = True
+    return op
 
 
 def ops():
@@ -74,6 +87,9 @@ def ops():
            Op("gelu_128x3072", 10.0 * 128 * 3072, 30.5, [node("Gelu", ["x"], ["y"])], {"x": (128, 3072)}, {}),
            Op("add_1M", 1.0 * (1 << 20), 6.2, [node("Add", ["a", "b"], ["y"])], {"a": (1024, 1024), "b": (1024, 1024)}, {}),
            Op("transpose_1024", 1.0 * (1 << 20), 5.2, [node("Transpose", ["x"], ["y"], perm=[1, 0])], {"x": (1024, 1024)}, {})]
+    for c, size, aim in ((64, 56, 116), (128, 28, 116.7), (256, 14, 116), (512, 7, 117.7)):
+        out.append(in_net(f"conv3x3_{c}_{size}_in_net", c, c, 3, size, aim, env=direct))
+    out += [in_net("dwconv3x3_144_56_in_net", 144, 144, 3, 56, 115, groups=144), in_net("dwconv5x5_240_28_in_net", 240, 240, 5, 28, 117, groups=240)]
     for n, aim in ((512, 465), (1024, 453)):
         out.append(Op(f"u8s8_gemm_{n}", 2.0 * n**3, aim, [node("MatMulInteger", ["x", "w"], ["y"])], {"x": u8(n, n)}, {"w": s8(n, n)}, kind="int8", output=T.INT32))
     for n, aim in ((512, 234), (1024, 229)):
@@ -125,6 +141,15 @@ def run(args, tools, here, options, result):
                 failed.append(op.name)
             if "gap" in mine:
                 print(f"{op.name:24} {mine['gap']}")
+                continue
+            if op.among:
+                _, ns, _, moved = min(mine["kernels"], key=lambda k: abs(k[2] - op.flops))
+                aim = op.aim * (here.flops_peak() / AIM_PEAK if here.peaks else 1)
+                share = here.shares(ns, op.flops, moved, op.kind)[0]
+                mine.update(kernel_gflops=op.flops / ns, peak_percent=share, aim=aim)
+                e = mine.get("error")
+                print(f"{op.name:24}{'-':>8}{op.flops / ns:8.1f}{share:8.1f}{moved / ns:8.1f}{aim:8.1f}{op.flops / ns / aim:8.2f}" + f"{'-':>12}" * len(args.peers)
+                      + f"{'-':>8}" + (f"{e:9.1e}" if isinstance(e, float) else f" {e or ''}") + ("  WRONG" if "wrong" in mine else ""), flush=True)
                 continue
             # On a busy machine no wall time of a long kernel is undisturbed; the CPU time of a run is then nearer.
             ns, moved = min(sum(k[1] for k in mine["kernels"]), mine["ms"] * 1e6), sum(k[3] for k in mine["kernels"])
