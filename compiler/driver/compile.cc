@@ -24,6 +24,7 @@ namespace tg::driver {
 namespace {
 
 void check_outputs(const OutputOptions& o) {
+  if (o.instead) return;
   check_output_path(o.path);
   if (!o.report.empty()) check_output_path(o.report);
 }
@@ -57,6 +58,7 @@ void add_settings(bundle::Provenance& p, const Target& target) {
 }
 
 void write_report(const Report& report, const std::string& model, const OutputOptions& o, const Target& target) {
+  if (o.instead) return;
   report.print(o.path);
   if (!o.report.empty()) write_file(o.report, report.json(model, o.path, target));
 }
@@ -92,6 +94,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   std::vector<CompiledKernel> compiled = compile_kernels(plan, target);
   report.kernels(sched, plan, compiled);
   report.done("kernels");
+  if (o.instead) return o.instead(plan, compiled, target);
 
   std::vector<u32> constant_of;
   bundle::BundleDesc bundle = capture(chosen, sched, plan, compiled, target, &constant_of);

@@ -2,10 +2,12 @@
 // these options are the settings (DEV, DEBUG, ...).
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "target/target.h"
 
 namespace tg::driver {
 
@@ -23,11 +25,16 @@ struct FixedInput {
   std::function<ConstantData(DType declared)> value;  // its elements
 };
 
+struct KernelPlan;
+struct CompiledKernel;
+
 struct OutputOptions {
   std::string path;       // of the .tgb file; replaced whole or not at all
   bool compress = false;  // weights stored with zstd: smaller file, needs a runtime built with TGB_ZSTD
   bool strip = false;     // without the portable part: smaller file, cannot be retuned
   std::string report;     // path of a JSON report; "": none
+  // If set, called with the compiled kernels; then no bundle is written.
+  std::function<void(const KernelPlan&, std::span<const CompiledKernel>, const Target&)> instead;
 };
 
 // Where kernels' Opts come from beside the heuristics and the search that BEAM asks for.

@@ -431,8 +431,18 @@ class Tuner {
   // For `explain`.
   void tell(size_t i, const BeamResult& r) {
     std::string text = str(r.proposed, " lists of Opts in ", r.rounds, " rounds, ", r.compiled, " compiled, ", r.measured, " timed\n");
+    // Reasons that differ in their numbers alone are one.
+    std::map<std::string, i64> kinds;
+    for (auto& [reason, n] : r.refused) {
+      std::string kind;
+      for (char c : reason) {
+        if (c < '0' || c > '9') kind += c;
+        else if (!kind.ends_with('#')) kind += '#';
+      }
+      kinds[reason.starts_with("it ") || reason.starts_with("the ") ? reason : kind] += n;
+    }
     std::vector<std::pair<i64, std::string>> why;
-    for (auto& [reason, n] : r.refused) why.push_back({-n, reason});
+    for (auto& [reason, n] : kinds) why.push_back({-n, reason});
     std::sort(why.begin(), why.end());
     for (size_t k = 0; k < std::min<size_t>(why.size(), 8); k++) text += str(-why[k].first, " refused: ", why[k].second, "\n");
     put_text(told_key(keys_[i]), text);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr f64 kGhz = 3.2;
 constexpr f64 kFmaLatency = 4, kLoopOverhead = 1.0;
-constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 12, kMemoryBytesPerCycle = 4;
+constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 12, kMemoryBytesPerCycle = 7;
 constexpr i64 kLine = 64, kWays = 8;
 
 struct Loop {
@@ -40,6 +40,16 @@ struct Group {
 UOp base_of(UOp u) {
   while (u.is(Op::After) || u.is(Op::Index)) u = u.src(0);
   return u;
+}
+
+// A vector of offsets as scalar + lane * stride + constant; false if it is none.
+bool split_lanes(UOp u, UOp* scalar, i64* stride, i64* constant) {
+  if (u.is(Op::Add)) return split_lanes(u.src(0), scalar, stride, constant) && split_lanes(u.src(1), scalar, stride, constant);
+  if (u.is(Op::Const)) return *constant += u.as_int(), true;
+  if (u.is(Op::Lanes)) return *stride += 1, true;
+  if (u.is(Op::Mul) && u.src(0).is(Op::Lanes) && u.src(1).is_const()) return *stride += u.src(1).as_int(), true;
+  if (u.is(Op::Broadcast) && !*scalar) return *scalar = u.src(0), true;
+  return false;
 }
 
 class Model {
@@ -68,7 +78,7 @@ class Model {
       if (i && !l.inner) body += l.times / l.trips * 6;
     }
     traffic(e);
-    f64 moved = e.l2 + e.l3 + e.memory;
+    f64 most = std::max({e.l2, e.l3, e.memory}), moved = most + 0.4 * (e.l2 + e.l3 + e.memory - most);
     e.ns = (std::max(body, moved) + 0.3 * std::min(body, moved)) / kGhz;
     return e;
   }
@@ -145,7 +155,7 @@ class Model {
     DType offset = index.is(Op::Index) ? index.src(1).dtype() : DType(Kind::Index);
     f64 bytes = f64(v.lanes) * std::max(8, bits(v.kind)) / 8;
     f64 cost;
-    if (offset.lanes > 1) cost = f64(offset.lanes) * (store ? 1.2 : 0.8);
+    if (offset.lanes > 1) cost = f64(offset.lanes) * (store ? 2.5 : 1.5);
     else if (gated && v.lanes > 1) cost = (t_.masked_cheap ? 1.0 : 2.0) * std::max(1.0, bytes / 64) * (store ? 2 : 0.6);
     else if (gated) cost = 2;
     else cost = store ? std::max(1.0, bytes / 32) : std::max(0.5, bytes / 64);
@@ -157,21 +167,31 @@ class Model {
     i64 size = std::max(1, bits(buffer.dtype().kind) / 8);
     g.width = i64(bytes);
     UOp rest = index.src(1);
-    if (offset.lanes > 1) g.width = size;  // lanes are far apart, for all that is known
+    i64 constant = 0, lane_stride = 0;
+    bool known = true;
+    if (offset.lanes > 1) {
+      UOp scalar;
+      g.width = size;
+      known = split_lanes(rest, &scalar, &lane_stride, &constant);
+      rest = scalar;
+    }
     for (int i = at; i > 0; i = loops_[size_t(i)].parent) {
-      auto f = offset.lanes > 1 ? std::nullopt : linear_in(rest, loops_[size_t(i)].range);
+      if (!rest && known) {
+        g.strides.push_back(0);
+        continue;
+      }
+      auto f = known ? linear_in(rest, loops_[size_t(i)].range) : std::nullopt;
       if (f) rest = f->rest;
       g.strides.push_back(f ? std::abs(f->factor) * size : -1);
     }
-    i64 constant = 0;
-    if (rest.is_const() && rest.dtype().lanes == 1) constant = rest.as_int();
-    else if (rest.is(Op::Add) && rest.src(1).is_const() && rest.dtype().lanes == 1) constant = rest.src(1).as_int();
+    if (rest && known && rest.is_const()) constant += rest.as_int();
+    else if (rest && known && rest.is(Op::Add) && rest.src(1).is_const()) constant += rest.src(1).as_int();
     g.strides.push_back(0);  // tasks: their shares lie apart
     std::vector<i64> key = g.strides;
     key.insert(key.end(), {g.slot, g.loop, g.store, g.width});
     auto [it, fresh] = group_of_.try_emplace(key, groups_.size());
     if (fresh) groups_.push_back(g);
-    groups_[it->second].offsets.push_back(constant * size);
+    for (i64 lane = 0; lane < (offset.lanes > 1 ? i64(offset.lanes) : 1); lane++) groups_[it->second].offsets.push_back((constant + lane * lane_stride) * size);
   }
 
   // Bytes that the group touches while its `inner` innermost loops run. way: of a cache; then the bytes of it that this takes away from
@@ -183,31 +203,37 @@ class Model {
     for (size_t i = 0; i < inner && at >= 0; i++, at = loops_[size_t(at)].parent) {
       i64 s = g.strides[i];
       f64 n = loops_[size_t(at)].trips;
-      if (at == 0) apart *= n;  // tasks
-      else if (s < 0) apart *= n;
+      if (at == 0 || s < 0) apart *= n;  // tasks; no step is known
       else if (s > 0) steps.push_back({s, n});
     }
     std::sort(steps.begin(), steps.end());
-    f64 span = f64(g.width);
+    // Copies that lie side by side are one stretch.
+    std::vector<i64> o = g.offsets;
+    std::sort(o.begin(), o.end());
+    std::vector<std::pair<f64, f64>> stretches;  // begin, length
+    for (i64 x : o) {
+      if (!stretches.empty() && f64(x) <= stretches.back().first + stretches.back().second + kLine)
+        stretches.back().second = std::max(stretches.back().second, f64(x + g.width) - stretches.back().first);
+      else stretches.push_back({f64(x), f64(g.width)});
+    }
+    f64 longest = 0, grown = 0;
+    for (auto& [begin, length] : stretches) longest = std::max(longest, length);
     for (auto [s, n] : steps) {
-      if (f64(s) <= span + kLine) {
-        span += f64(s) * (n - 1);
+      if (f64(s) <= longest + grown + kLine) {
+        grown += f64(s) * (n - 1);
         continue;
       }
-      f64 lines = n;
+      f64 lines = n, span = longest + grown;
       if (way) {
         f64 sets = f64(way / std::gcd(s, way)) * std::max(1.0, span / kLine), all = f64(way / kLine);
         if (sets < all && n > 4) lines = n * std::min(all / sets, f64(s) / std::max(span, f64(kLine)));
       }
       apart *= lines;
     }
-    // Copies that lie close share lines.
-    std::vector<i64> o = g.offsets;
-    std::sort(o.begin(), o.end());
     f64 bytes = 0, end = -1e30;
-    for (i64 x : o) {
-      f64 from = std::max(f64(x), end), to = f64(x) + span;
-      if (to > from) bytes += (from > f64(x) ? to - from : std::max(span, f64(std::min<i64>(kLine, g.width * 4))));
+    for (auto& [begin, length] : stretches) {
+      f64 from = std::max(begin, end), to = begin + length + grown;
+      if (to > from) bytes += std::max(to - from, from > begin ? 0.0 : f64(kLine));
       end = std::max(end, to);
     }
     return bytes * apart;
@@ -258,6 +284,7 @@ class Model {
     }
     for (auto [slot, bytes] : whole)
       if (size_t(slot) < slots_.size() && slots_[size_t(slot)].constant) memory += bytes;
+    l3 = std::max(0.0, l3 - memory);  // the first time comes from further away
     e.l2 = l2 / kL2BytesPerCycle, e.l3 = l3 / kL3BytesPerCycle, e.memory = memory / kMemoryBytesPerCycle;
   }
 

@@ -19,25 +19,6 @@ bool read_integer(std::string_view s, i64* v) {
   return r.ec == std::errc() && r.ptr == s.data() + s.size();
 }
 
-// "input=1x3x224x224". A name may hold '=' itself, so the last one counts.
-tg::driver::InputShape parse_shape(const std::string& text) {
-  auto bad = [&]() { fail("--shape ", text, ": expected NAME=DIMxDIMx..., for example input=1x3x224x224 (NAME= alone is a scalar)"); };
-  size_t at = text.rfind('=');
-  if (at == text.npos || at == 0) bad();
-  tg::driver::InputShape s{text.substr(0, at), {}};
-  std::string_view rest = std::string_view(text).substr(at + 1);
-  while (!rest.empty()) {
-    size_t x = rest.find_first_of("x,");
-    i64 v = 0;
-    if (!read_integer(rest.substr(0, x), &v) || v < 0 || s.dims.size() == 64) bad();
-    s.dims.push_back(v);
-    if (x == rest.npos) break;
-    rest.remove_prefix(x + 1);
-    if (rest.empty()) bad();
-  }
-  return s;
-}
-
 // "axes=axes.npy". A name may hold '=' itself: the file is what follows the first '=' that leaves the name of a file that is there, else
 // the last.
 tg::driver::FixedInput parse_fixed(const std::string& text) {
@@ -88,6 +69,25 @@ constexpr Later kLaterFlags[] = {
 };
 
 }  // namespace
+
+// "input=1x3x224x224". A name may hold '=' itself, so the last one counts.
+tg::driver::InputShape parse_shape(const std::string& text) {
+  auto bad = [&]() { fail("--shape ", text, ": expected NAME=DIMxDIMx..., for example input=1x3x224x224 (NAME= alone is a scalar)"); };
+  size_t at = text.rfind('=');
+  if (at == text.npos || at == 0) bad();
+  tg::driver::InputShape s{text.substr(0, at), {}};
+  std::string_view rest = std::string_view(text).substr(at + 1);
+  while (!rest.empty()) {
+    size_t x = rest.find_first_of("x,");
+    i64 v = 0;
+    if (!read_integer(rest.substr(0, x), &v) || v < 0 || s.dims.size() == 64) bad();
+    s.dims.push_back(v);
+    if (x == rest.npos) break;
+    rest.remove_prefix(x + 1);
+    if (rest.empty()) bad();
+  }
+  return s;
+}
 
 void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o) {
   verb.add_option("--log", o->logs, "a search log to take kernels' Opts from; with BEAM above 0 the search begins with them")->allow_extra_args(false);

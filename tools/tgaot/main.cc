@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   add_devices(app);
   add_settings(app);
   add_ops(app);
+  add_explain(app);
   add_log(app);
   add_worker(app);
   add_unbuilt(app);

@@ -9,7 +9,7 @@ struct Verb {
 };
 constexpr Verb kVerbs[] = {
     {"diff", "what differs between two bundles"},         {"bisect", "the first kernel that strays from the interpreter"},
-    {"explain", "what bounds each kernel"},                {"export", "kernels and bundle as a linkable object"},
+    {"export", "kernels and bundle as a linkable object"},
     {"agents", "the agents that can be reached"},
 };
 

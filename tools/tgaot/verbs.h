@@ -5,6 +5,7 @@
 
 namespace tg::driver {
 struct SearchOptions;
+struct InputShape;
 }
 
 void add_compile(CLI::App& app);
@@ -14,7 +15,9 @@ void add_verify(CLI::App& app);
 void add_devices(CLI::App& app);
 void add_settings(CLI::App& app);
 void add_ops(CLI::App& app);
+void add_explain(CLI::App& app);
 void add_log(CLI::App& app);
 void add_worker(CLI::App& app);
+tg::driver::InputShape parse_shape(const std::string& text);                // --shape
 void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o);  // --log, --log-required, --like
 void add_unbuilt(CLI::App& app);  // verbs of later versions: each says so and fails

@@ -1,0 +1,39 @@
+// tgaot explain: what bounds each kernel of a bundle or model, and what a search tried.
+#include "driver/explain.h"
+
+#include <cstdio>
+
+#include "driver/compile.h"
+#include "verbs.h"
+
+void add_explain(CLI::App& app) {
+  struct Args {
+    std::string file;
+    std::vector<std::string> shapes;
+    tg::i64 kernels = 20;
+    bool json = false;
+    tg::driver::SearchOptions search;
+  };
+  auto a = std::make_shared<Args>();
+  CLI::App* verb = app.add_subcommand("explain", "what bounds each kernel, by measurement, estimate and roofline; what a search tried and refused");
+  verb->add_option("file", a->file, "a bundle (.tgb) or a model (.onnx)")->required();
+  verb->add_option("--shape", a->shapes, "of a model: fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
+  verb->add_option("--kernels", a->kernels, "how many are shown, costliest first (20); 0: all");
+  verb->add_flag("--json", a->json, "as JSON, all kernels");
+  add_search_options(*verb, &a->search);
+  verb->callback([a] {
+    tg::driver::OutputOptions out;
+    out.instead = [&](const tg::driver::KernelPlan& plan, std::span<const tg::driver::CompiledKernel> compiled, const tg::Target& target) {
+      tg::driver::Explained e = tg::driver::explain(plan, compiled, target);
+      std::fputs((a->json ? tg::driver::explained_json(e) : tg::driver::explained_text(e, a->kernels)).c_str(), stdout);
+    };
+    if (a->file.ends_with(".tgb")) {
+      tg::driver::retune_bundle(a->file, out, a->search);
+      return;
+    }
+    tg::driver::CompileOptions o;
+    o.model = a->file, o.output = out, o.search = a->search;
+    for (const std::string& s : a->shapes) o.shapes.push_back(parse_shape(s));
+    tg::driver::compile_model(o);
+  });
+}
