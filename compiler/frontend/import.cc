@@ -46,7 +46,7 @@ class Importer {
     std::vector<UOp> outs;
     for (const tgonnx::ValueInfoProto& v : m.graph().output()) {
       Tensor t = lookup(top, v.name(), str("output \"", v.name(), "\""));
-      if (is_wide() && t.dtype() == opt_.default_float && declared_f32(v)) t = t.cast(Kind::F32);
+      if (is_wide() && t.dtype() == opt_.default_float && !declared_f64(v)) t = t.cast(Kind::F32);
       if (v.has_type() && v.type().has_tensor_type()) {
         DType d = onnx_dtype(v.type().tensor_type().elem_type(), str("output \"", v.name(), "\""));
         if (d != t.dtype()) fail(file_.path(), ": output \"", v.name(), "\" is declared ", name(d), " but computed as ", name(t.dtype()));
@@ -394,8 +394,8 @@ class Importer {
   // --- DEFAULT_FLOAT
   // A dtype wider than f32 goes through the operators; a narrower one is what their results are rounded to.
   bool is_wide() const { return bits(opt_.default_float) > 32; }
-  static bool declared_f32(const tgonnx::ValueInfoProto& v) {
-    return v.has_type() && v.type().has_tensor_type() && v.type().tensor_type().elem_type() == 1;
+  static bool declared_f64(const tgonnx::ValueInfoProto& v) {
+    return v.has_type() && v.type().has_tensor_type() && v.type().tensor_type().elem_type() == 11;
   }
   static bool is_quantized(const std::string& op) {
     for (const char* part : {"Quant", "QLinear", "Integer", "QGemm", "QAttention"})

@@ -40,6 +40,81 @@ class Compiled : public testing::Test {
 using V = std::vector<f64>;
 constexpr f64 kInf = std::numeric_limits<f64>::infinity(), kNaN = std::numeric_limits<f64>::quiet_NaN();
 
+// --- dot instructions ---------------------------------------------------------------------------------------------------------------------
+// out[i] = c + the sums of a*b over groups, as one DOT. Targets whose instructions this machine lacks are passed over.
+class DotTest : public Compiled {
+ protected:
+  bool runs_here(const Target& t) {
+    for (const std::string& f : t.needs)
+      if (std::find(fuzz::host().needs.begin(), fuzz::host().needs.end(), f) == fuzz::host().needs.end()) return false;
+    return true;
+  }
+  Target on(const char* arch) {
+    Result<Target> t = cpu_target(arch, "LLVM");
+    EXPECT_TRUE(t) << t.why();
+    return *t;
+  }
+  std::string list(const char* a, i64 na, const char* b, i64 nb, const char* c, i64 n, const char* first) {
+    return str("%o = PARAM ", c, " #0\n%x = PARAM ", a, " #1\n%y = PARAM ", b, " #2\n%0 = CONST index 0\n%c = CONST ", c, "x", n, " ", first, "\n%xi = INDEX ", a,
+               " %x %0\n%yi = INDEX ", b, " %y %0\n%xv = LOAD ", a, "x", na, " %xi\n%yv = LOAD ", b, "x", nb, " %yi\n%d = DOT ", c, "x", n, " %xv %yv %c\n%p = INDEX ", c,
+               " %o %0\n%s = STORE void %p %d\n");
+  }
+};
+TEST_F(DotTest, TheLargestBytesDoNotSaturate) {
+  for (const char* arch : {"x86_64,znver4", "x86_64,haswell", "x86_64,skylake-avx512", "x86_64"}) {
+    Target t = on(arch);
+    if (!runs_here(t)) continue;
+    i64 group = t.has_vnni ? 4 : 2;
+    for (i64 n = 4; n <= t.vector_bytes / 4; n *= 2) {
+      // Lane i: every product 255 * -128, but for lane 1, where they are 255 * 127, and 1000 to begin with.
+      std::vector<f64> y(size_t(n * group), -128);
+      for (i64 j = 0; j < group; j++) y[size_t(group + j)] = 127;
+      bufs.clear(), buffer(size_t(n), Kind::I32), buffer(std::vector<f64>(size_t(n * group), 255), Kind::U8), buffer(y, Kind::I8);
+      V want(size_t(n), 1000 - f64(group) * 32640);
+      want[1] = 1000 + f64(group) * 32385;
+      EXPECT_EQ(run(list("u8", n * group, "i8", n * group, "i32", n, "1000"), t), want) << arch << ", " << n << " lanes";
+      bufs[1] = values(Kind::U8, {group}, std::vector<f64>(size_t(group), 255));
+      EXPECT_EQ(run(list("u8", group, "i8", n * group, "i32", n, "1000"), t), want) << arch << ", one group for all lanes";
+    }
+  }
+}
+TEST_F(DotTest, ProductsMeetTheirNeighbours) {
+  Target t = on("x86_64,znver4");
+  if (!runs_here(t)) GTEST_SKIP() << "no vpdpbusd here";
+  V x, y, want;
+  for (int i = 0; i < 64; i++) x.push_back(i % 5), y.push_back(i % 7 - 3);
+  for (int i = 0; i < 16; i++) {
+    f64 s = -7;
+    for (int j = 0; j < 4; j++) s += x[size_t(j)] * y[size_t(4 * i + j)];
+    want.push_back(s);
+  }
+  buffer(size_t(16), Kind::I32), buffer(V(x.begin(), x.begin() + 4), Kind::U8), buffer(y, Kind::I8);
+  EXPECT_EQ(run(list("u8", 4, "i8", 64, "i32", 16, "-7"), t), want);
+}
+TEST_F(DotTest, SignedAndUnsignedPairs) {
+  Target t = on("x86_64,haswell");
+  if (!runs_here(t)) GTEST_SKIP() << "no AVX2 here";
+  V x{-128, 127, 3, -4, 5, -6, 7, -8}, y{-128, -128, 1, 2, 3, 4, 5, 6};
+  V want{128.0 * 128 - 127.0 * 128, 3 - 8, 15 - 24, 35 - 48};
+  buffer(size_t(4), Kind::I32), buffer(x, Kind::I8), buffer(y, Kind::I8);
+  EXPECT_EQ(run(list("i8", 8, "i8", 8, "i32", 4, "0"), t), want);
+  for (f64& v : x) v = v + 128;
+  want = {0.0 * -128 - 255.0 * 128, 131 + 124 * 2.0, 133 * 3 + 122 * 4.0, 135 * 5 + 120 * 6.0};
+  bufs[1] = values(Kind::U8, {8}, x);
+  EXPECT_EQ(run(list("u8", 8, "i8", 8, "i32", 4, "0"), t), want);
+}
+TEST_F(DotTest, Bf16) {
+  Target t = on("x86_64,znver4");
+  if (!runs_here(t)) GTEST_SKIP() << "no vdpbf16ps here";
+  for (i64 n : {4, 8, 16}) {
+    V x, y, want;
+    for (i64 i = 0; i < 2 * n; i++) x.push_back(f64(i) / 4 - 2), y.push_back(3 - f64(i % 9));
+    for (i64 i = 0; i < n; i++) want.push_back(0.5 + x[size_t(2 * i)] * y[size_t(2 * i)] + x[size_t(2 * i + 1)] * y[size_t(2 * i + 1)]);
+    bufs.clear(), buffer(size_t(n), Kind::F32), buffer(x, Kind::BF16), buffer(y, Kind::BF16);
+    EXPECT_EQ(run(list("bf16", 2 * n, "bf16", 2 * n, "f32", n, "0.5"), t), want) << n << " lanes";
+  }
+}
+
 // --- horizontal reduces -----------------------------------------------------------------------------------------------------------------
 TEST_F(Compiled, AHorizontalReduceOfAConstant) {
   for (const char* lanes : {"3", "8", "13"})

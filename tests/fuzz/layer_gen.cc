@@ -160,9 +160,11 @@ class Layers {
     i64 per = c / groups, out = m / groups;
     if (d[0] * m * w[2] * w[3] * per * kh * kw > kMostWork || d[0] * m * w[2] * w[3] > kMostElems) return false;
     std::vector<i64> full{d[0], groups, out, per, w[2], w[3], kh, kw};
-    Kind k = chance(15) ? Kind::I32 : Kind::F32;  // quantized: small integers in wide ones
+    Factors f = factors();
+    Kind k = f == Factors::Wide || f == Factors::Bytes ? Kind::I32 : Kind::F32;
     UOp a = tensor::expand(tensor::reshape(v, dims({d[0], groups, 1, per, w[2], w[3], kh, kw})), dims(std::span<const i64>(full)));
-    UOp b = weight({m, per, kh, kw}, k == Kind::I32 ? Kind::I8 : chance(10) ? Kind::F16 : Kind::F32);
+    a = left(a, f);
+    UOp b = weight({m, per, kh, kw}, k == Kind::I32 ? Kind::I8 : f == Factors::Half ? Kind::BF16 : chance(10) ? Kind::F16 : Kind::F32);
     b = tensor::expand(tensor::reshape(cast(b, k), dims({1, groups, out, per, 1, 1, kh, kw})), dims(std::span<const i64>(full)));
     UOp y = tensor::reduce(cast(a, k) * b, ReduceKind::Add, {3, 6, 7});
     y = cast(tensor::reshape(y, dims({d[0], m, w[2], w[3]})), Kind::F32);
@@ -190,7 +192,17 @@ class Layers {
     }
     return put(x, tensor::reshape(y, dims({1, d[0], d[1]})));
   }
-  static UOp product(UOp a, UOp b) {  // (.., M, K) and (.., N, K): the last axis is summed
+  // What the factors of a sum are kept in: small integers are exact in all of them.
+  enum class Factors { Float, Wide, Bytes, Half };
+  Factors factors() { return Factors(any({0, 0, 0, 0, 0, 1, 2, 2, 3, 3})); }
+  static UOp left(UOp u, Factors f) { return f == Factors::Bytes ? cast(u, Kind::U8) : f == Factors::Half ? cast(u, Kind::BF16) : u; }
+  static UOp right(UOp u, Factors f) { return f == Factors::Bytes ? cast(u, Kind::I8) : f == Factors::Half ? cast(u, Kind::BF16) : u; }
+  UOp product(UOp a, UOp b) {  // (.., M, K) and (.., N, K): the last axis is summed
+    Factors f = factors();
+    Kind k = f == Factors::Wide || f == Factors::Bytes ? Kind::I32 : Kind::F32;
+    return cast(product(cast(left(a, f), k), cast(right(b, f), k), 0), Kind::F32);
+  }
+  static UOp product(UOp a, UOp b, int) {
     std::vector<i64> d = const_shape(a), e = const_shape(b), x = d, y = e, full = d;
     x.insert(x.end() - 1, 1), y.insert(y.end() - 2, 1), full.insert(full.end() - 1, e[e.size() - 2]);
     auto to = [&](UOp u, std::vector<i64>& s) { return tensor::expand(tensor::reshape(u, dims(std::span<const i64>(s))), dims(std::span<const i64>(full))); };
