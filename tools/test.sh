@@ -38,6 +38,8 @@ if [ "$preset" = release ]; then
   ctest --preset asan -j "$(nproc)" -R '^test_(runtime|corrupt|tgb|verify|bundle)$' || failed+=("sanitizers")
   step "command lines"
   .venv/bin/python tests/cli/run.py --build "$build" || failed+=("tests/cli")
+  step "search"
+  .venv/bin/python tests/search/run.py --build "$build" || failed+=("tests/search")
   step "models fetched"
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"

@@ -476,7 +476,7 @@ def a_model_instead_of_a_bundle(b):
 @check
 def verbs_that_are_not_built(b):
     b.bad("tgaot", "bisect", words=["not built yet"])
-    b.bad("tgaot", "compile", b.relu(), "--like", "x.tgb", words=["--like", "not built yet"])
+    b.bad("tgaot", "compile", b.relu(), "--max-size", "1", words=["--max-size", "not built yet"])
 
 
 def main():
