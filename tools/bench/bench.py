@@ -104,7 +104,7 @@ def run_suite(args, tools, here, options, result):
         print("\n" + report.times_table(result, threads, names))
     if 1 in args.threads:
         print("\n" + report.first_table(result, names))
-        print("\n" + report.kernel_table(result, here, args.kernels))
+        print("\n" + report.kernel_table(result, here, args.kernels, "bf16" if args.dtype == "bfloat16" else "f32"))
     missing = report.gaps(result)
     if missing:
         print("\n" + missing)

@@ -80,17 +80,17 @@ def first_table(result, names):
     return "\n".join(lines)
 
 
-def kernel_table(result, machine, most=6):
+def kernel_table(result, machine, most, kind):
     """The costliest kernels of each model and what share of the machine's peaks they reach."""
-    lines = [f"kernels, one thread: the {most} costliest of each model; with the shares of the machine's FMA and memory peak"]
+    lines = [f"kernels, one thread: the {most} costliest of each model; with the shares of the machine's peaks: {kind} multiply-adds, memory"]
     for name, model in result["models"].items():
         kernels = (model.get("threads", {}).get("1", {}).get("tgaot") or {}).get("kernels")
         if not kernels or not machine.peaks:
             continue
         total = sum(k[1] for k in kernels)
-        shares = [(*k, *machine.shares(k[1], k[2], k[3])) for k in kernels]
+        shares = [(*k, *machine.shares(k[1], k[2], k[3], kind)) for k in kernels]
         weighted = sum(k[1] * k[4] for k in shares) / max(1, total)
-        lines.append(f"{name}: {len(kernels)} kernels, {total * 1e-6:.3f} ms, {sum(k[2] for k in kernels) / max(1, total):.1f} GFLOP/s, FMA {weighted:.1f}% by time")
+        lines.append(f"{name}: {len(kernels)} kernels, {total * 1e-6:.3f} ms, {sum(k[2] for k in kernels) / max(1, total):.1f} GFLOP/s, {weighted:.1f}% of the peak by time")
         for k in sorted(shares, key=lambda k: -k[1])[:most]:
             lines.append(f"  {k[1] * 1e-3:9.1f} us {100 * k[1] / total:5.1f}%  {k[2] / k[1]:7.1f} GFLOP/s {k[4]:5.1f}%  {k[3] / k[1]:6.1f} GB/s {k[5]:5.1f}%  {k[0]}")
     return "\n".join(lines)
