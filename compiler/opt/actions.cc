@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "base/settings.h"
 #include "opt/keep.h"
+#include "target/dots.h"
 
 namespace tg {
 namespace {
@@ -87,6 +89,12 @@ void keep(Ctx& c) {
   for (i64 v = 0; v < i64(kept_values(c.k.ast).size()); v++)
     for (RowPlace p : {RowPlace::Out, RowPlace::Stack}) c.out.push_back({OptKind::Keep, v, i64(p)});
 }
+void tc(Ctx& c) {
+  if (!settings::TC()) return;
+  for (const Axis& a : c.axes)
+    if (a.reduce && a.part == 0 && c.loop(a))
+      for (i64 row = 0; row < i64(dot_rows(*c.k.target).size()); row++) c.add(OptKind::Tc, a, row);
+}
 
 struct Row {
   OptKind kind;
@@ -96,6 +104,7 @@ struct Row {
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep},
+    {OptKind::Tc, tc},
 };
 
 }  // namespace

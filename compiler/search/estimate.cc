@@ -131,7 +131,7 @@ class Model {
       } else if (index) {
         // Addresses: constants fold into them, the rest mostly strength-reduces.
         if (is_alu(u.op()) && !(u.nsrc() == 2 && u.src(1).is_const() && u.is(Op::Add))) l->arithmetic += 0.1;
-      } else if (u.is(Op::MulAcc)) {
+      } else if (u.in(Op::MulAcc | Op::Dot)) {
         // The chain runs through the sum; products come before it.
         l->arithmetic += width_cost(u.dtype());
         if (d >= 0) d += kFmaLatency;

@@ -158,7 +158,7 @@ std::vector<List> moves(const Kernel& plain, const List& from, const ActionLimit
   return out;
 }
 
-std::vector<List> templates(const Kernel& plain, const ActionLimits&) {
+std::vector<List> templates(const Kernel& plain, const ActionLimits& limits) {
   std::vector<List> out;
   std::vector<i64> packs;
   for (size_t s = 0; s < plain.slots.size(); s++)
@@ -168,13 +168,24 @@ std::vector<List> templates(const Kernel& plain, const ActionLimits&) {
     if (a.output && !a.reduce && a.part == 0 && a.size > 1 && a.kind == AxisKind::Loop) outs.push_back(a);
   bool sum = has_sum(plain);
   i64 lanes = most_lanes(plain);
-  for (const Axis& lane : outs) {
-    for (const Tile& t : tiles(*plain.target, lane.size, 1, lanes, false)) out.push_back(join_parts(with_tile(t, lane.id, lane.size, -1, 1, {}), packs));
-    if (!sum) continue;
-    for (const Axis& row : outs) {
-      if (row.id == lane.id) continue;
-      for (const Tile& t : tiles(*plain.target, lane.size, row.size, lanes, false))
-        if (t.rows > 1) out.push_back(join_parts(with_tile(t, lane.id, lane.size, row.id, row.size, {}), packs));
+  // Dot instructions that fit come before the tile.
+  std::vector<List> first{{}};
+  for (const Opt& a : actions(plain, limits))
+    if (a.kind == OptKind::Tc && plain.with(a)) first.push_back({a});
+  for (const List& dot : first) {
+    i64 most = dot.empty() ? lanes : std::max<i64>(2, plain.target->vector_bytes / 4);
+    auto add = [&](List l) {
+      l.insert(l.begin(), dot.begin(), dot.end());
+      out.push_back(join_parts(std::move(l), packs));
+    };
+    for (const Axis& lane : outs) {
+      for (const Tile& t : tiles(*plain.target, lane.size, 1, most, false)) add(with_tile(t, lane.id, lane.size, -1, 1, {}));
+      if (!sum) continue;
+      for (const Axis& row : outs) {
+        if (row.id == lane.id) continue;
+        for (const Tile& t : tiles(*plain.target, lane.size, row.size, most, false))
+          if (t.rows > 1) add(with_tile(t, lane.id, lane.size, row.id, row.size, {}));
+      }
     }
   }
   return out;

@@ -20,6 +20,7 @@
 #include "plan.h"
 #include "schedule/choice.h"
 #include "schedule/schedule.h"
+#include "search/moves.h"
 
 namespace tg::fuzz {
 namespace {
@@ -186,6 +187,22 @@ Kernel random_opts(Kernel k, i64 most) {
 Kernel with_random_opts(Kernel k) { return random_opts(std::move(k), 4); }
 Kernel with_many_opts(Kernel k) { return random_opts(std::move(k), 14); }
 
+// A walk of a few steps over what the search tries, the same one for the same kernel.
+Kernel with_moves(Kernel k) {
+  k = prepare(std::move(k));
+  std::mt19937_64 rng(hash64(print(k.ast)) + 1);
+  Kernel now = k;
+  for (i64 steps = 1 + i64(rng() % 4), tries = 0; steps > 0 && tries < 40; tries++) {
+    auto lists = now.opts.empty() && rng() % 2 ? templates(k, {}) : moves(k, now.opts, {});
+    if (lists.empty()) break;
+    const std::vector<Opt>& l = lists[rng() % lists.size()];
+    Result<Kernel> n = finish(k, l);
+    if (!n || copies(*n) > 64) continue;
+    now = *n, steps--;
+  }
+  return now;
+}
+
 using Change = Kernel (*)(Kernel);
 Kernel plain(Kernel k) { return k; }
 Kernel chosen(Kernel k) { return heuristics(prepare(std::move(k))); }  // as the driver does
@@ -270,6 +287,9 @@ std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
 std::vector<Values> native_heuristics(const Case& c) { return run_lowered(c, chosen, execute); }
 
+std::vector<Values> linear_moves(const Case& c) { return run_lowered(c, with_moves, interpret); }
+std::vector<Values> native_moves(const Case& c) { return run_lowered(c, with_moves, execute); }
+
 std::vector<Values> linear_many(const Case& c) { return run_lowered(c, with_many_opts, interpret); }
 std::vector<Values> native_many(const Case& c) { return run_lowered(c, with_many_opts, execute); }
 
@@ -304,6 +324,7 @@ constexpr Stage kStages[] = {
     {"schedule", scheduled},       {"canonical", canonical_form},       {"opts", opted},
     {"linear", linear},            {"linear-opts", linear_opts},        {"linear-heuristics", linear_heuristics},
     {"native", native},            {"native-opts", native_opts},        {"native-heuristics", native_heuristics},
+    {"native-moves", native_moves}, {"linear-moves", linear_moves, true},
     {"linear-many", linear_many, true}, {"native-many", native_many, true},
     {"clang", on_clang, true},     {"baseline", on_baseline, true},     {"avx2", on_avx2, true},
 };
