@@ -38,7 +38,7 @@ class Linearizer {
  public:
   explicit Linearizer(bool fma) : fma_(fma) {}
   std::vector<UOp> run(UOp ast) {
-    order_ = toposort(ast);
+    order_ = reduces_first(ast);
     for (auto* m : {&template_, &pushed_}) (*m)[ast];
     deps_[ast], group_[ast], value_[ast], node_item_[ast], step_item_[ast], home_[ast], site_[ast];
     find_templates();
@@ -54,6 +54,16 @@ class Linearizer {
  private:
   static bool accumulates(UOp u) { return u.in(Op::Reduce | Op::Fold); }
   static bool closes(UOp u) { return accumulates(u) || u.is(Op::Store); }
+  // The nodes, sources first; reduces in the order in which they were made. expand.cc makes the copies of a tile row by row, and what reads them
+  // may ask for another order, in which all broadcasts of a tile would be alive at once.
+  static std::vector<UOp> reduces_first(UOp ast) {
+    std::vector<UOp> roots;
+    for (UOp u : toposort(ast))
+      if (u.is(Op::Reduce)) roots.push_back(u);
+    std::sort(roots.begin(), roots.end(), [](UOp a, UOp b) { return a.id() < b.id(); });
+    roots.push_back(ast);
+    return toposort(roots);
+  }
   bool ignored(UOp u) { return template_[u] || u.in(Op::Sink | Op::Stack | Op::Group | Op::After) || (u.is(Op::Range) && !block_of_.count(u.id())); }
 
   // Steps and merges of FOLDs are instantiated where the FOLD takes its step.

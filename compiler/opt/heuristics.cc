@@ -343,8 +343,9 @@ class Planner {
           continue;
         }
         moves = true;
-        if (!s || *s != 1) cost += (x.constant && x.node.is(Op::Load) ? 4 : 8) * weight;
-        else cost += 0.5 * weight;
+        if (s && *s == 1) cost += 0.5 * weight;
+        else if (s && crossing(x, a)) cost += 2 * weight;
+        else cost += (x.constant && x.node.is(Op::Load) ? 4 : 8) * weight;
       }
       if (!moves) continue;
       if (a.reduce) cost += 0.3;
@@ -359,6 +360,12 @@ class Planner {
     i64 id = lane->id, size = lane->size, lanes = max_lanes(bytes);
     bool output = lane->output, reduce = lane->reduce, single = lane->ranges.size() == 1;
     bool row = lane->output && !single;
+    // Strided in lanes, but one by one along another axis: rows of that axis, which codegen/transpose.cc turns.
+    i64 cross = -1;
+    for (const Access& x : v_.accesses)
+      if (auto s = step(x, *lane); nodes == 1 && !fold && s && *s != 0 && *s != 1)
+        if (const Axis* b = crossing(x, *lane)) cross = b->id;
+    if (cross >= 0) lanes = std::min<i64>(lanes, 16);
     while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
     if (fold && !output)
       while (lanes > 1 && size % lanes) lanes /= 2;
@@ -378,6 +385,7 @@ class Planner {
       }
     }
     if (!apply({OptKind::Vector, id, lanes})) return;
+    if (cross >= 0) return turn_with(cross, lanes);
     if (const Axis* a = find(id); a && nodes == 1) {
       // Independent work to hide latencies: more lanes of the same row, or more rows.
       i64 most = std::min<i64>(4, a->size);
@@ -385,6 +393,29 @@ class Planner {
       for (i64 u = most; u >= 2; u /= 2)
         if (a->size % u == 0 && apply({kind, id, u})) break;
     }
+  }
+
+  // The output axis along which an access that is strided along `lane` goes one by one.
+  const Axis* crossing(const Access& x, const Axis& lane) const {
+    for (const Axis& b : v_.axes)
+      if (b.id != lane.id && b.output && !b.reduce && b.ranges.size() == 1 && b.size >= 4)
+        if (auto s = step(x, b); s && *s == 1) return &b;
+    return nullptr;
+  }
+  // As many rows as there are lanes, or the most that divide the axis.
+  void turn_with(i64 id, i64 lanes) {
+    const Axis* b = find(id);
+    if (!b) return;
+    i64 rows = std::min(lanes, b->size);
+    for (i64 n = rows; n >= std::max<i64>(4, lanes / 2); n--)
+      if (b->size % n == 0) {
+        apply({OptKind::Upcast, id, n});
+        return;
+      }
+    i64 rest = b->size % rows;
+    if (rows < 4 || !apply({OptKind::Peel, id, rows})) return;
+    apply({OptKind::Upcast, id, rows});
+    if (rest >= 4) apply({OptKind::Upcast, id + 100, rest});
   }
 
   Kernel k_;

@@ -8,7 +8,7 @@ namespace tg {
 namespace {
 
 // Where the copy pays: products an element of the input, and in all.
-constexpr f64 kReadings = 16, kProducts = 1 << 18;
+constexpr f64 kReadings = 8, kProducts = 1 << 18;
 
 // The PAD below movement ops whose source is an input or a view of one.
 UOp padded_input(UOp u) {
