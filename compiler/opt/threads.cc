@@ -18,6 +18,7 @@ constexpr double kTaskUs = 2;           // a task is at least so long
 constexpr double kLaunchUs = 0.3;       // handing one task over, and a kernel's start and end
 constexpr double kRemoteUs = 0.1e-3;    // a byte that another core wrote: some are fetched ahead, some are not
 constexpr double kAgainUs = 1e-6;       // a byte of constants that each task reads for itself, where a register tile hides most of it
+constexpr double kMovedUs = 2e-5;       // a byte that a core reads or writes, of a buffer that its own cache does not hold
 constexpr i64 kMost = 32;
 
 // Estimated microseconds of one core at 3 GHz: an operation of a vector a cycle or two.
@@ -153,10 +154,12 @@ struct Choice {
 }  // namespace
 
 Kernel with_tasks(Kernel k) {
-  double us = work_us(k.ast);
+  std::vector<Touched> all = touched(k);
+  double bytes = 0;
+  for (const Touched& t : all) bytes += t.bytes;
+  double us = std::max(work_us(k.ast), bytes * kMovedUs);
   i64 most = std::min({kMost, k.target->max_tasks, i64(us / kTaskUs)});
   if (most < 2) return k;
-  std::vector<Touched> all = touched(k);
   std::vector<Axis> loops = axes(k.ast);
   std::vector<const Axis*> batches;
   for (const Axis& a : loops)
