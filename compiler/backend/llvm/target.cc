@@ -110,7 +110,7 @@ Result<Target> cpu_target(std::string_view arch, std::string_view renderer) {
     t.has_avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
     bool avx2 = has("avx2");
     t.has_fma = has("fma") || t.has_avx512, t.has_f16c = has("f16c");
-    t.has_vnni = has("avx512vnni") && t.has_avx512, t.has_bf16 = has("avx512bf16") && t.has_avx512;
+    t.has_vnni = t.has_avx512 ? has("avx512vnni") : has("avxvnni"), t.has_bf16 = has("avx512bf16") && t.has_avx512;
     t.vector_bytes = t.has_avx512 ? 64 : avx2 ? 32 : 16;
     t.vector_registers = t.has_avx512 ? 32 : 16;
     t.masked_cheap = t.has_avx512;

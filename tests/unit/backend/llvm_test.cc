@@ -129,4 +129,40 @@ TEST(Llvm, TheVersionIsPartOfTheProgramsIdentity) {
   EXPECT_EQ(llvm_version().substr(0, 3), "22.");
 }
 
+// out[i, j] = sum of a[i, l] * w[l, j] of bytes or bf16, packed, as each target's dot instruction.
+std::string dot_assembly(std::string_view arch, const char* a, const char* b, const char* sum) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  Target t = target(arch);
+  Kernel k;
+  k.ast = parse(str("%n = CONST index 64\n%d = CONST index 64\n%i = RANGE index [0, 0, 0, 4] %n\n%j = RANGE index [1, 0, 0, 4] %n\n%l = RANGE index [2, 0, 1, 8] %d\n%o = PARAM ",
+                    sum, " #0 %n %n\n%a = PARAM ", a, " #1 %n %d\n%w = PARAM ", b, " #2 %d %n\n%ai = INDEX ", a, " %a %i %l\n%wi = INDEX ", b, " %w %l %j\n%x = LOAD ", a,
+                    " %ai\n%y = LOAD ", b, " %wi\n%xc = CAST ", sum, " %x\n%yc = CAST ", sum, " %y\n%p = MUL ", sum, " %xc %yc\n%s = REDUCE ", sum,
+                    " [0] %p %l\n%oi = INDEX ", sum, " %o %i %j\n%st = STORE void %oi %s %i %j\n%k = SINK void %st\n"));
+  for (int i = 0; i < 3; i++) {
+    Slot s;
+    s.dims = {64, 64}, s.layout = Layout::row_major(s.dims), s.constant = i == 2;
+    k.slots.push_back(s);
+  }
+  k.target = &t;
+  std::string text, assembly;
+  auto o = compile_llvm(lower(heuristics(prepare(k))).linear, "dots", t, &text, &assembly);
+  TG_CHECK(o, o.why());
+  return assembly;
+}
+TEST(Llvm, DotInstructionsOfEachMachine) {
+  auto uses = [](const std::string& assembly, const char* what) { return assembly.find(what) != std::string::npos; };
+  std::string zen4 = dot_assembly("x86_64,znver4", "u8", "i8", "i32");
+  EXPECT_TRUE(uses(zen4, "vpdpbusd") && uses(zen4, "%zmm")) << zen4;
+  std::string alder = dot_assembly("x86_64,alderlake", "u8", "i8", "i32");
+  EXPECT_TRUE(uses(alder, "vpdpbusd") && uses(alder, "%ymm") && !uses(alder, "%zmm")) << alder;
+  std::string zen2 = dot_assembly("x86_64,znver2", "u8", "i8", "i32");
+  EXPECT_TRUE(uses(zen2, "vpmaddwd") && !uses(zen2, "vpdpbusd")) << zen2;
+  std::string base = dot_assembly("x86_64", "i8", "i8", "i32");
+  EXPECT_TRUE(uses(base, "pmaddwd")) << base;
+  for (const std::string& s : {zen4, alder, zen2, base}) EXPECT_FALSE(uses(s, "pmaddubsw")) << "saturates";
+  EXPECT_TRUE(uses(dot_assembly("x86_64,znver4", "bf16", "bf16", "f32"), "vdpbf16ps"));
+  EXPECT_FALSE(uses(dot_assembly("x86_64,znver3", "bf16", "bf16", "f32"), "vdpbf16ps"));
+}
+
 }  // namespace
