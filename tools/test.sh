@@ -34,8 +34,8 @@ ctest --preset "$preset" -j "$(nproc)" || failed+=("ctest")
 if [ "$preset" = release ]; then
   step "runtime and bundle under sanitizers"
   cmake --preset asan >/dev/null
-  cmake --build --preset asan -j "$(nproc)" --target test_runtime test_corrupt test_tgb test_verify test_bundle
-  ctest --preset asan -j "$(nproc)" -R '^test_(runtime|corrupt|tgb|verify|bundle)$' || failed+=("sanitizers")
+  cmake --build --preset asan -j "$(nproc)" --target test_runtime test_corrupt test_pool test_tgb test_verify test_bundle
+  ctest --preset asan -j "$(nproc)" -R '^test_(runtime|corrupt|pool|tgb|verify|bundle)$' || failed+=("sanitizers")
   step "command lines"
   .venv/bin/python tests/cli/run.py --build "$build" || failed+=("tests/cli")
   step "search"

@@ -65,6 +65,7 @@ class Runner:
             except subprocess.TimeoutExpired:
                 self.p.kill()
                 self.p.wait()
+        self.p.stdout.close()
         self.log.close()
 
 
