@@ -122,7 +122,7 @@ class Planner {
   i64 most_rows(i64 row_bytes) const { return row_bytes && row_bytes % (k_.target->l1_bytes / 8) == 0 ? 6 : 16; }
 
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
-  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes) {
+  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -142,6 +142,8 @@ class Planner {
           };
           double c = double(tiles_n) * (double(m / mr) * tile_cost(mr) + (m % mr ? tile_cost(m % mr) : 0));
           if (m % mr) c *= 1.02;
+          // Weights that come from memory and serve a few rows: wide tiles ask for more of them at a time.
+          if (cold) c *= (nv == 1 ? 1.3 : nv < 4 ? 1.05 : 1) + 0.02 * double(m) / double(mr);
           if (c < best.cost * 0.995) best = {lanes, nv, mr, c};
         }
       }
@@ -226,7 +228,11 @@ class Planner {
     if (rows)
       for (const Access* x : body)
         if (auto s = step(*x, *rows)) row_bytes = std::max(row_bytes, std::abs(*s) * bits(x->node.dtype()) / 8);
-    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes);
+    i64 weight_bytes = 0;
+    for (const Access* x : body)
+      if (x->constant) weight_bytes = std::max(weight_bytes, k_.slots[size_t(x->node.src(0).src(0).arg_int())].layout.elems() * bits(x->node.dtype()) / 8);
+    bool cold = weight_bytes > 2 * k_.target->l2_bytes && m <= 32;
+    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold);
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();

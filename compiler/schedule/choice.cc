@@ -1,6 +1,9 @@
 #include "schedule/choice.h"
 
+#include <atomic>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include "base/error.h"
 #include "base/settings.h"
@@ -70,13 +73,16 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   }
   if (picked.empty()) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
+  std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
     auto [it, fresh] = made.try_emplace({p.conv.weight.id(), p.f});
     if (!fresh) return it->second;
     const ConstantData& w = g.constants[size_t(p.conv.weight.arg_int())];
-    auto owner = std::make_shared<std::vector<f32>>(winograd_weights(p.conv, p.f, w.bytes));
-    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {(p.f + 2) * (p.f + 2), p.conv.in, p.conv.out}, {}, owner};
-    u.bytes = std::span(reinterpret_cast<const u8*>(owner->data()), owner->size() * sizeof(f32));
+    i64 places = (p.f + 2) * (p.f + 2);
+    std::shared_ptr<f32[]> owner(new f32[size_t(places * p.conv.in * p.conv.out)]);
+    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {places, p.conv.in, p.conv.out}, {}, owner};
+    u.bytes = std::span(reinterpret_cast<const u8*>(owner.get()), size_t(places * p.conv.in * p.conv.out) * sizeof(f32));
+    transforms.push_back([p, bytes = w.bytes, to = owner.get()] { winograd_weights(p.conv, p.f, bytes, to); });
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
   };
@@ -92,6 +98,14 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     if (buffer[u] && !has_one) to[u] = tensor::contiguous(to[u]);
   }
   r.sink = to[g.sink];
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < transforms.size();) transforms[i]();
+  };
+  std::vector<std::thread> threads;
+  for (i64 i = 1; i < std::min<i64>(settings::cores(), i64(transforms.size())); i++) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
   return r;
 }
 

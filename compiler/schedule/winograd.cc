@@ -66,7 +66,7 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
     if (!fits) continue;
     // The weights see the summed axes and one more: the channel out.
     i64 out_axis = -1;
-    c.weight_axes = {-1, -1, -1, -1};
+    Ints weight_axes{-1, -1, -1, -1};  // of the constant: out, in, row, column; -1: of size 1
     for (size_t i = 0; i < wi.size() && fits; i++) {
       i64 a = axis_of(wi[i]);
       if (a == -1) {
@@ -78,14 +78,20 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
         for (i64 x : x_axis) fits &= x != a;
         fits &= a >= 0 && !summed(a), out_axis = a;
       }
-      fits &= c.weight_axes[size_t(place)] < 0;
-      c.weight_axes[size_t(place)] = i64(i);
+      fits &= weight_axes[size_t(place)] < 0;
+      weight_axes[size_t(place)] = i64(i);
     }
-    for (size_t place = 1; place < 4; place++) fits &= c.weight_axes[place] >= 0;
+    for (size_t place = 1; place < 4; place++) fits &= weight_axes[place] >= 0;
     // Every other axis of the product must be of size 1: nothing else is repeated.
     for (size_t i = 0; i < size.size(); i++)
       if (size[i] != 1 && i64(i) != out_axis && std::find(x_axis.begin(), x_axis.end(), i64(i)) == x_axis.end()) fits = false;
     if (!fits) continue;
+    std::vector<i64> dims = const_shape(weight);
+    for (i64 axis : weight_axes) {
+      i64 stride = axis < 0 ? 0 : 1;
+      for (size_t a = size_t(axis) + 1; axis >= 0 && a < dims.size(); a++) stride *= dims[a];
+      c.weight_stride.push_back(stride);
+    }
     auto extent = [&](i64 a) { return a < 0 ? 1 : size[size_t(a)]; };
     c.n = extent(x_axis[0]), c.in = extent(x_axis[1]), c.rows = extent(x_axis[2]), c.columns = extent(x_axis[3]), c.out = extent(out_axis);
     if (c.n * c.out * c.rows * c.columns == 0 || const_shape(window)[0] != c.n || const_shape(window)[1] != c.in ||
@@ -119,23 +125,16 @@ constexpr f64 kG4[6][3] = {{1. / 4, 0, 0},           {-1. / 6, -1. / 6, -1. / 6}
 
 }  // namespace
 
-std::vector<f32> winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights) {
+void winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights, f32* u) {
   TG_CHECK(f == 2 || f == 4, "no F(", f, ",3)");
   const f64(*g)[3] = f == 2 ? kG2 : kG4;
   const i64 k = f + 2;
-  std::vector<i64> dims = const_shape(c.weight);
-  i64 stride[4] = {0, 0, 0, 0};
-  for (size_t place = 0; place < 4; place++) {
-    if (c.weight_axes[place] < 0) continue;
-    stride[place] = 1;
-    for (size_t a = size_t(c.weight_axes[place]) + 1; a < dims.size(); a++) stride[place] *= dims[a];
-  }
+  const Ints& stride = c.weight_stride;
   auto w = [&](i64 at) {
     f32 v;
     std::memcpy(&v, weights.data() + at * 4, 4);
     return f64(v);
   };
-  std::vector<f32> u(size_t(k * k * c.in * c.out));
   // A row of channels out at a time: G w, then times G transposed.
   std::vector<f64> row(size_t(9 * c.out)), half(size_t(3 * k * c.out));
   for (i64 ci = 0; ci < c.in; ci++) {
@@ -148,12 +147,11 @@ std::vector<f32> winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> w
               g[i][0] * row[size_t(q * c.out + co)] + g[i][1] * row[size_t((3 + q) * c.out + co)] + g[i][2] * row[size_t((6 + q) * c.out + co)];
     for (i64 i = 0; i < k; i++)
       for (i64 j = 0; j < k; j++) {
-        f32* to = u.data() + ((i * k + j) * c.in + ci) * c.out;
+        f32* to = u + ((i * k + j) * c.in + ci) * c.out;
         const f64* h = half.data() + i * 3 * c.out;
         for (i64 co = 0; co < c.out; co++) to[co] = f32(g[j][0] * h[co] + g[j][1] * h[c.out + co] + g[j][2] * h[2 * c.out + co]);
       }
   }
-  return u;
 }
 
 namespace {

@@ -15,7 +15,7 @@ struct Conv3x3 {
   UOp x, weight;                              // before its padding; CONSTANT
   i64 top = 0, left = 0;                      // padding before x
   i64 n = 1, in = 1, out = 1, rows = 1, columns = 1;
-  Ints weight_axes;                           // of the CONSTANT: which axis is out, in, row and column of the window; -1: of size 1
+  Ints weight_stride;                         // of the CONSTANT, in elements: along out, in, row and column of the window
   Ints order;                                 // the axes N, C, H, W (0 to 3) in the order in which the REDUCE has them
 };
 std::optional<Conv3x3> match_conv3x3(UOp u);
@@ -24,7 +24,8 @@ std::optional<Conv3x3> match_conv3x3(UOp u);
 UOp winograd_input(const Conv3x3& c);
 
 // U, f32 ((f+2)^2, C, M): the weights' transform, worked out in f64 and rounded once.
-std::vector<f32> winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights);
+// Thread-safe: reads no arena.
+void winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights, f32* u);
 
 // c.sum by three kernels: transform, (f+2)^2 products of matrices, and the transform back, which takes in what follows. `u` is U.
 UOp winograd(const Conv3x3& c, i64 f, UOp x, UOp u, const Target& target);
