@@ -41,7 +41,7 @@ def arguments():
     parser.add_argument("--starts", type=int, help="fresh processes of each peer for the first inference (3; --quick: 1)")
     parser.add_argument("--turn", type=float, help="seconds of a turn (0.3; --quick: 0.1)")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "half"), default="float32", help="what tgaot computes and stores in")
-    parser.add_argument("--beam", type=int, default=0)
+    parser.add_argument("--beam", type=int, default=0, help="searched kernels, beside those of BEAM=0")
     parser.add_argument("--cold", action="store_true", help="compile without the caches, so that compile times mean something")
     parser.add_argument("--huge", action="store_true", help="tgaot's weights copied to huge pages")
     parser.add_argument("--alone", action="store_true", help="turns at real-time priority, which other work on the machine then waits for (needs the right to)")
@@ -58,9 +58,10 @@ def arguments():
     args.turn = args.turn or (0.1 if fast else 0.3)
     default = ("onnxruntime",) if args.micro else QUICK_PEERS if fast else ALL_PEERS + (("openvino_bf16",) if args.dtype == "bfloat16" else ())
     args.peers = tuple(args.peers.split(",")) if args.peers else default
-    unknown = [p for p in args.peers if p not in suite.contest.peers.PEERS or p == "tgaot"]
+    known = [p for p in suite.contest.peers.PEERS if not p.startswith("tgaot")]
+    unknown = [p for p in args.peers if p not in known]
     if unknown:
-        raise SystemExit(f"no peer named {' '.join(unknown)}; known: {' '.join(p for p in suite.contest.peers.PEERS if p != 'tgaot')}")
+        raise SystemExit(f"no peer named {' '.join(unknown)}; known: {' '.join(known)}")
     args.work = args.work or os.path.join(args.build, "bench")
     return args
 
@@ -81,7 +82,7 @@ def options_of(args):
 def run_suite(args, tools, here, options, result):
     entries = manifest.models(args.names or suite.BENCH_SET)
     suite.fetch(entries)
-    names, failed = ("tgaot", *args.peers), []
+    names, failed = ("tgaot", *(["tgaot_plain"] if args.beam else []), *args.peers), []
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         for entry in entries:
             start = time.monotonic()

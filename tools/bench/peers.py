@@ -61,6 +61,13 @@ class Tgaot:
         return self.model.profile(self.spec.get("profile_runs", 7))
 
 
+class TgaotPlain(Tgaot):
+    """The same model without search, beside the searched one."""
+
+    def __init__(self, spec):
+        super().__init__(dict(spec, bundle=spec["plain"]))
+
+
 class Onnxruntime:
     def __init__(self, spec):
         self.ort, self.spec = need("onnxruntime"), spec
@@ -247,7 +254,7 @@ class Mnn:
         return out
 
 
-PEERS = {"tgaot": Tgaot, "onnxruntime": Onnxruntime, "openvino": Openvino, "openvino_bf16": OpenvinoBf16, "ncnn": Ncnn, "mnn": Mnn,
+PEERS = {"tgaot": Tgaot, "tgaot_plain": TgaotPlain, "onnxruntime": Onnxruntime, "openvino": Openvino, "openvino_bf16": OpenvinoBf16, "ncnn": Ncnn, "mnn": Mnn,
          "tinygrad": Tinygrad}
 CONVERTS = [n for n, c in PEERS.items() if hasattr(c, "convert")]
 

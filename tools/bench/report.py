@@ -2,7 +2,7 @@
 import math
 import statistics
 
-SHORT = {"onnxruntime": "onnxrt", "openvino_bf16": "ov bf16"}
+SHORT = {"onnxruntime": "onnxrt", "openvino_bf16": "ov bf16", "tgaot_plain": "BEAM=0"}
 
 
 def geomean(values):
@@ -19,7 +19,9 @@ def ratios(result, threads, peer):
     out = {}
     for name, model in result["models"].items():
         rows = model.get("threads", {}).get(str(threads), {})
-        mine, others = rows.get("tgaot"), {k: r for k, r in rows.items() if k != "tgaot" and good(r)}
+        mine, others = rows.get("tgaot"), {k: r for k, r in rows.items() if not k.startswith("tgaot") and good(r)}
+        if peer == "tgaot_plain" and good(rows.get(peer)):
+            others = {peer: rows[peer]}
         if not good(mine) or not others or (peer != "best" and peer not in others):
             continue
         theirs = min(r["ms"] for r in others.values()) if peer == "best" else others[peer]["ms"]
@@ -47,14 +49,14 @@ def times_table(result, threads, names):
             lines.append(f"{name:26} {model['failed'][:140]}")
             continue
         rows = model["threads"].get(str(threads), {})
-        others = {k: r["ms"] for k, r in rows.items() if k != "tgaot" and good(r)}
+        others = {k: r["ms"] for k, r in rows.items() if not k.startswith("tgaot") and good(r)}
         best = min(others, key=others.get) if others else "-"
         e = (rows.get("tgaot") or {}).get("error")
         show = lambda d: f"{d[name]:.3f}" if name in d else "-"
         lines.append(f"{name:26}" + "".join(f"{cell(rows.get(n)):>10}" for n in names) + f"{show(by_ort):>9}{show(by_best):>7}  {SHORT.get(best, best):12}"
                      + (f"{e:8.0e}" if isinstance(e, float) else f" {e or '-'}"))
     for title, d in [("onnxruntime", by_ort), ("the best peer of each model", by_best)] + [
-            (n, ratios(result, threads, n)) for n in names if n not in ("tgaot", "onnxruntime")]:
+            (SHORT.get(n, n), ratios(result, threads, n)) for n in names if n not in ("tgaot", "onnxruntime")]:
         if d:
             worst = max(d, key=d.get)
             lines.append(f"geometric mean against {title}: {geomean(d.values()):.3f} of {len(d)} models; worst {worst} {d[worst]:.2f}")

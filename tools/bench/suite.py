@@ -71,13 +71,16 @@ def measure(tools, entry, names, work, kept, options):
         np.save(os.path.join(out, f"{i}.npy"), x)
         args += ["--input", f"{i}={os.path.join(out, f'{i}.npy')}"]
     seconds = compile_bundle(tools, manifest.path(entry), bundle, manifest.shapes(entry, infos), options)
+    plain = os.path.join(out, "plain.tgb")
+    if "tgaot_plain" in names:
+        compile_bundle(tools, manifest.path(entry), plain, manifest.shapes(entry, infos), dict(options, env={k: v for k, v in options["env"].items() if k != "BEAM"}))
     fix_shapes(model, feeds, fixed)
     result = {"compile_s": seconds, "bundle_mb": os.path.getsize(bundle) / 1e6, "threads": {}}
     os.makedirs(os.path.join(out, "y"))
     if tools["spawn"]:
         process = [run_once(tools, bundle, args, os.path.join(out, "y"), 1) for _ in range(max(5, options["starts"]))]
         result["process_ms"], result["process_mb"] = min(p[0] for p in process) * 1e3, max(p[1] for p in process)
-    spec = {"model": fixed, "bundle": bundle, "library": tools["library"], "inputs": inputs, "input_names": [n for n, _, _ in infos],
+    spec = {"model": fixed, "bundle": bundle, "plain": plain, "library": tools["library"], "inputs": inputs, "input_names": [n for n, _, _ in infos],
             "output_names": [o.name for o in model.graph.output], "kept": os.path.join(kept, entry["name"]), "huge": options["huge"]}
     want = alone = None
     for threads in options["threads"]:
