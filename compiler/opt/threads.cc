@@ -110,12 +110,12 @@ struct Division {
   bool halves;   // the first half of the loop touches the first half of the buffer, or of each part of a batch, about
   bool depends;  // each iteration touches a part of it
 };
-Division division(const Kernel& k, const Touched& t, const Axis& a, bool is_batch, const std::vector<const Axis*>& batches) {
+Division division(const Kernel& k, const Touched& t, const Axis& a, bool is_batch, const std::vector<const Axis*>& outer) {
   auto f = step(t, a);
   if (!f || is_batch) return {false, !f || *f};
   double elements = 1;
   for (i64 d : k.slots[size_t(t.slot)].dims) elements *= double(std::max<i64>(d, 1));
-  for (const Axis* b : batches)
+  for (const Axis* b : outer)
     if (auto g = step(t, *b); g && *g > *f) elements /= double(b->size);
   return {double(*f) * double(a.size) >= 0.7 * elements, *f != 0};
 }
@@ -146,6 +146,15 @@ double cost(const std::vector<Touched>& all, const std::vector<Division>& divide
   return c;
 }
 
+// Is the axis read in digits, as a loop that was merged from several is? Tasks of different sizes would leave divisions in its addresses.
+bool in_digits(UOp ast, const Axis& a) {
+  for (UOp u : toposort(ast))
+    if (u.in(Op::FloorDiv | Op::FloorMod))
+      for (UOp x : toposort(u))
+        if (std::find(a.ranges.begin(), a.ranges.end(), x) != a.ranges.end()) return true;
+  return false;
+}
+
 struct Choice {
   double cost;
   Opt opt;
@@ -164,23 +173,29 @@ Kernel with_tasks(Kernel k) {
   std::vector<const Axis*> batches;
   for (const Axis& a : loops)
     if (a.size > 1 && batch(all, a)) batches.push_back(&a);
+  // Planes of a picture: too few to be divided, so everybody divides what is in them.
+  std::vector<const Axis*> outer = batches;
+  for (const Axis& a : loops)
+    if (a.output && !a.reduce && a.size > 1 && a.size < 4) outer.push_back(&a);
   std::vector<Choice> choices;
   for (const Axis& a : loops) {
     if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
     if (std::find(k.ordered.begin(), k.ordered.end(), a.id) != k.ordered.end()) continue;
     std::vector<Division> divided;
     bool is_batch = std::find(batches.begin(), batches.end(), &a) != batches.end();
-    for (const Touched& t : all) divided.push_back(division(k, t, a, is_batch, batches));
+    for (const Touched& t : all) divided.push_back(division(k, t, a, is_batch, outer));
     Choice best{0, {OptKind::Thread, a.id, 0}};
     best.opt.part = u8(a.part);
+    bool even = in_digits(k.ast, a);
     for (i64 n = 2; n <= std::min(most, a.size); n++) {
+      if (even && a.size % n) continue;
       // Two cores count most; more must still find work.
       double c = 0;
       for (i64 threads : {2, 4, 8}) c += cost(all, divided, us, *k.target, a.size, n, threads) * (threads == 2 ? 2 : 1);
       if (a.size % n) c *= 1.02;  // tasks of equal size need no arithmetic to find their bounds
       if (!best.opt.arg || c < best.cost * 0.999) best.cost = c, best.opt.arg = n;
     }
-    choices.push_back(best);
+    if (best.opt.arg) choices.push_back(best);
   }
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& x, const Choice& y) { return x.cost < y.cost; });
   for (const Choice& c : choices)

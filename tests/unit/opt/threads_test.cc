@@ -62,6 +62,11 @@ TEST_F(Threads, BatchesOfOneRowAreCutThemselves) {
   batched(16, 1, 16, 512);
   EXPECT_EQ(axis(k), 0);
 }
+TEST_F(Threads, ThreePlanesAreCutByRows) {
+  UOp o = buffer({3, 128, 128}), x = buffer({3, 128, 128}), c = loop(0, 3), i = loop(1, 128), j = loop(2, 128);
+  finish({store(at(o, {c, i, j}), load(x, {c, i, j}) * konst_f(Kind::F32, 3), {c, i, j})});
+  EXPECT_EQ(axis(k), 1);
+}
 TEST_F(Threads, TwoFourAndEightThreadsGetEqualShares) {
   for (i64 rows : {8, 16, 24, 32, 56, 64, 112}) {
     params.clear(), k = {};
