@@ -283,7 +283,10 @@ class Planner {
     };
     std::vector<Rows> tile;
     std::vector<UOp> inside = toposort(red);
-    for (size_t i = v_.axes.size(); i-- > 0 && tile.size() < 2;) {
+    // Not where several sums follow one another: each ends in horizontal steps for every output of the tile.
+    i64 reduces = 0;
+    for (UOp u : inside) reduces += u.in(Op::Reduce | Op::Fold);
+    for (size_t i = v_.axes.size(); i-- > 0 && tile.size() < 2 && reduces == 1;) {
       const Axis& a = v_.axes[i];
       if (!a.output || a.reduce || a.size < 2 || a.ranges.size() != 1) continue;
       if (std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return false;
@@ -350,7 +353,7 @@ class Planner {
         }
         moves = true;
         if (s && *s == 1) cost += 0.5 * weight;
-        else if (s && crossing(x, a)) cost += 2 * weight;
+        else if (s && a.output && !a.reduce && crossing(x, a)) cost += 2 * weight;
         else cost += (x.constant && x.node.is(Op::Load) ? 4 : 8) * weight;
       }
       if (!moves) continue;
@@ -369,7 +372,7 @@ class Planner {
     // Strided in lanes, but one by one along another axis: rows of that axis, which codegen/transpose.cc turns.
     i64 cross = -1;
     for (const Access& x : v_.accesses)
-      if (auto s = step(x, *lane); nodes == 1 && !fold && s && *s != 0 && *s != 1)
+      if (auto s = step(x, *lane); nodes == 1 && !fold && lane->output && !lane->reduce && s && *s != 0 && *s != 1)
         if (const Axis* b = crossing(x, *lane)) cross = b->id;
     if (cross >= 0) lanes = std::min<i64>(lanes, 16);
     while (lanes > 2 && lanes / 2 >= size) lanes /= 2;

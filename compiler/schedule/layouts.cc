@@ -131,7 +131,7 @@ class Chooser {
           channel = {};
         }
       }
-      if (channel && !(channel.src(0).is_const() && channel.src(0).as_int() < 4))  // an image's three channels are no vector
+      if (lanes && channel && !(channel.src(0).is_const() && channel.src(0).as_int() < 4))  // an image's three channels are no vector
         add(in, kNearCycles * elements(in), axis_of(at, channel));
     }
   }
