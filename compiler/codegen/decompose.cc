@@ -233,8 +233,10 @@ class Decomposer {
     UOp zero = c(x, 0);
     if (bits(to) < 32) {  // both ends are floats
       UOp lo = c(x, int_min(to)), hi = c(x, int_max(to));
-      UOp y = where(eq(x, x), x, zero);
-      y = where(lt(y, lo), lo, where(lt(hi, y), hi, y));
+      // Each an instruction that gives its last operand where either is NaN: with 0 at the lower end that is all.
+      UOp y = is_uint(to) ? x : where(eq(x, x), x, zero);
+      y = where(lt(lo, y), y, lo);
+      y = where(lt(y, hi), y, hi);
       UOp i = final_cast(Kind::I32, y);
       return cast_to(to, Kind::I32, i);
     }

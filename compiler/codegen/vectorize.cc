@@ -2,6 +2,7 @@
 // depend on the range stays scalar and is broadcast where it meets lanes. A reduce over the range keeps a vector and ends in one horizontal step.
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "ir/bounds.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -148,6 +149,7 @@ class Vectorizer {
   UOp dot_operand(std::span<const UOp> x, UOp v, int n) {
     int group = int(x.size());
     if (UOp l = neighbours(x, v, n)) return l;
+    if (UOp l = with_zeros(x, v, n)) return l;
     bool lanes = false;
     for (UOp e : x) lanes |= bool(over_[e]);
     DType one = x[0].dtype();
@@ -165,6 +167,27 @@ class Vectorizer {
       parts = next;
     }
     return parts[0];
+  }
+
+  // A group that ends in zeros, the same for all lanes, as the LOAD that ends where it does, moved down. It begins in front of the group: only where
+  // memory of the buffer is for sure.
+  UOp with_zeros(std::span<const UOp> x, UOp v, int n) {
+    size_t zeros = 0, group = x.size();
+    while (zeros < group && x[group - 1 - zeros].is_const(0)) zeros++;
+    if (zeros == 0 || zeros == group || !x[0].is(Op::Load)) return {};
+    UOp at = x[0].src(0), off = simplify(at.src(1) - idx(i64(zeros)));
+    if (x[0].nsrc() > 1 || over_[at.src(1)] || bounds(off).lo < 0) return {};
+    std::vector<UOp> moved;
+    for (size_t i = 0; i < group; i++) {
+      UOp ix = i < zeros ? node(Op::Index, at.dtype(), {at.src(0), off + i64(i)}) : x[i - zeros].is(Op::Load) ? x[i - zeros].src(0) : UOp();
+      if (!ix) return {};
+      moved.push_back(node(Op::Load, x[0].dtype(), {ix}));
+    }
+    UOp l = neighbours(moved, v, n);
+    if (!l) return {};
+    Ints order;
+    for (size_t i = 0; i < group; i++) order.push_back(i64(i + zeros));
+    return node(Op::Shuffle, l.dtype(), {l, konst_bits(l.dtype(), 0)}, order);
   }
 
   // The operand as one LOAD: element j of the group stands j after the first, and lanes a whole group apart or in one place.

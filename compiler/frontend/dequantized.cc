@@ -78,8 +78,7 @@ Tensor float_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
   std::optional<Tensor> scale = of_channels(b->scale, rank);
   if (!scale) return x.conv(w, bias, args);
   Tensor y;
-  bool dense = args.groups == 1 || w.size(1) >= 4;
-  if (a && dense && number(a->scale) && number(a->zero) && terms <= kMostTerms && !made_of_constants(x) && of_channels(b->zero, rank))
+  if (a && number(a->scale) && number(a->zero) && terms <= kMostTerms && !made_of_constants(x) && of_channels(b->zero, rank))
     y = integer_conv(a->q, a->zero, b->q, b->zero, {}, args).cast(Kind::F32) * (a->scale * *scale);
   else
     y = x.conv(b->centred, {}, args) * *scale;

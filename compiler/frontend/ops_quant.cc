@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/dequantized.h"
 #include "frontend/onnx_op.h"
+#include "frontend/pool.h"
 #include "frontend/quant.h"
 #include "frontend/spatial.h"
 
@@ -26,17 +28,34 @@ std::pair<f64, f64> integer_range(DType d) {
   return {f64(lo), f64(hi)};
 }
 
-// r + zero as q. An i8 is made as the u8 that is 128 more, which is what dot instructions take.
+// r + zero as q; the cast saturates. An i8 is made from the u8 that is 128 more, which is what dot instructions take.
 static Tensor saturated(const Tensor& r, const Tensor& zero, DType q) {
-  Tensor z = zero ? zero.cast(Kind::I32) : Tensor();
-  bool turned = q.kind == Kind::I8;
-  if (turned) z = z ? z + 128.0 : Tensor::scalar(Kind::I32, 128);
-  Tensor v = z ? r + z.cast(r.dtype()) : r;
-  auto [lo, hi] = integer_range(turned ? DType(Kind::U8) : q);
-  v = v.clip(v.like(lo), v.like(hi));
-  if (turned) v = where(v.is_nan(), v.like(128), v);  // 0, as every cast of it
-  v = v.cast(turned ? DType(Kind::U8) : q);
-  return turned ? v.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8) : v;
+  Tensor v = zero ? r + zero.cast(Kind::I32).cast(r.dtype()) : r;
+  if (bits(q) < 8) {
+    auto [lo, hi] = integer_range(q);
+    v = v.clip(v.like(lo), v.like(hi));
+  }
+  v = v.cast(q);
+  if (q.kind != Kind::I8) return v;
+  Tensor turn = Tensor::integer(Kind::U8, 128), u = v.bitcast(Kind::U8).binary(Op::Xor, turn);
+  return u.binary(Op::Xor, turn).bitcast(Kind::I8);
+}
+
+// x / scale, a positive constant, where x is an integer sum times constants plus constants, perhaps cut off: the scale moves in front of the sum, as
+// constant scales may, so that nothing is divided. Null if x is something else.
+static Tensor scaled_down(const Tensor& x, f64 scale) {
+  UOp u = x.uop();
+  auto constant = [](UOp c) { return made_of_constants(Tensor(c)); };
+  auto divided = [&](UOp c) { return (Tensor(c).cast(Kind::F64) / scale).cast(Kind::F32); };
+  if (u.dtype() != DType(Kind::F32) || !u.in(Op::Max | Op::Min | Op::Add | Op::Mul)) return {};
+  for (int side = 0; side < 2; side++) {
+    UOp v = u.src(size_t(side)), c = u.src(size_t(1 - side));
+    if (!constant(c) || constant(v)) continue;
+    if (u.is(Op::Mul)) return v.is(Op::Cast) && v.src(0).dtype() == DType(Kind::I32) ? Tensor(v) * divided(c) : Tensor();
+    Tensor inner = scaled_down(Tensor(v), scale);
+    return inner ? Tensor::elementwise(u.op(), {inner, divided(c)}) : Tensor();
+  }
+  return {};
 }
 
 Tensor to_quantized(const Tensor& x, DType q, bool saturate) {
@@ -77,7 +96,9 @@ Tensor spread_parameter(const Tensor& p, const Tensor& x, i64 axis, i64 block) {
 }
 
 Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType q, bool saturate) {
-  Tensor v = x / scale;
+  Tensor v;
+  if (UOp c = splat(scale.uop()); c && is_int(q) && c.as_float() > 0 && std::isfinite(c.as_float())) v = scaled_down(x, c.as_float());
+  if (!v) v = x / scale;
   if (!zero || !is_int(q)) return to_quantized(v, q, saturate);
   // Rounded before the zero point is added: ties go to even multiples of the scale.
   return saturated(v.round(), zero, q);

@@ -409,7 +409,8 @@ class Emitter {
     Type* t = type(to);
     if (to.kind == Kind::Bool) return ff ? b_.CreateFCmpUNE(v, Constant::getNullValue(v->getType())) : b_.CreateICmpNE(v, Constant::getNullValue(v->getType()));
     if (ff && tf) return b_.CreateFPCast(v, t);
-    if (ff) return b_.CreateIntrinsic(tu ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat, {t, v->getType()}, {v});
+    // In range since decompose(): the saturating intrinsic would be done lane by lane.
+    if (ff) return tu ? b_.CreateFPToUI(v, t) : b_.CreateFPToSI(v, t);
     if (tf) return fu ? b_.CreateUIToFP(v, t) : b_.CreateSIToFP(v, t);
     return fu ? b_.CreateZExtOrTrunc(v, t) : b_.CreateSExtOrTrunc(v, t);
   }
