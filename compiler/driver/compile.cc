@@ -16,7 +16,7 @@
 #include "driver/report.h"
 #include "driver/schedule_cache.h"
 #include "driver/target.h"
-#include "driver/tune.h"
+#include "driver/tune_whole.h"
 #include "formats/header.h"
 #include "frontend/import.h"
 
@@ -89,6 +89,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
 
   KernelPlan plan = plan_kernels(sched, target);
   Tuned tuned = tune(plan, target, sources);
+  settle_whole(chosen, sched, plan, target, &tuned);
   for (std::string& n : tuned.notes) report.note(std::move(n));
   if (settings::BEAM() > 0) report.done("search");
   std::vector<CompiledKernel> compiled = compile_kernels(plan, target);

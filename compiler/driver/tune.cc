@@ -242,7 +242,8 @@ class Tuner {
     i64 launches = 0;
     Digest near, key;
     std::vector<i64> sizes;
-    bool described = false;
+    std::string second;  // the next best list
+    bool described = false, cached = false;
     std::string unfit;  // why it cannot be searched
     std::optional<LogEntry> found;
   };
@@ -314,7 +315,12 @@ class Tuner {
       was += f64(k.launches) * e.base_ns, is += f64(k.launches) * e.ns;
       if (e.opts != k.base.opts) plan_.jobs[i].opts = e.opts;
       out_.log.add(e);
+      if (searched) {
+        if (out_.kernels.empty()) out_.kernels.resize(all.size());
+        out_.kernels[i] = {keys_[i], k.base.opts, e.opts, k.second, k.cached ? k.key : Digest{}};
+      }
     }
+    if (!out_.kernels.empty() && (interrupted || seconds() > deadline)) out_.kernels.clear();
     summary(all, i64(order.size()), searched, improved, cached, small, unfit, was, is);
   }
 
@@ -355,6 +361,7 @@ class Tuner {
     k.found = *e;
     k.found->name = plan_.names[i];
     k.base_ns = e->base_ns;
+    k.cached = true;
     return true;
   }
 
@@ -401,11 +408,16 @@ class Tuner {
       if (!m || !(m->ratio < best_ratio) || m->ns > m->base_ns * kLeastWin) continue;
       best_ratio = m->ratio, best = c.p.opts, best_ns = m->ns, k.base_ns = m->base_ns;
     }
+    for (const Candidate& c : r.best)
+      if (c.p.opts != best && c.p.opts != k.base.opts && c.ns < best_ns * 1.03) {
+        k.second = c.p.opts;
+        break;
+      }
     LogEntry e = entry(i, k, best, std::min(best_ns, k.base_ns));
     k.found = e;
     SearchLog kept;
     kept.add(e);
-    if (!r.stopped) put_text(k.key, kept.text());
+    if (!r.stopped) put_text(k.key, kept.text()), k.cached = true;
     remember(k, near, e);
     tell(i, r);
     ranks_.push_back({estimate_of(r, best), e.ns});
@@ -498,6 +510,25 @@ Digest kernel_digest(const KernelJob& job) {
 }
 
 Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources) { return Tuner(plan, target, sources).run(); }
+
+void replace_found(Tuned* t, size_t j, const std::string& opts) {
+  Tuned::Kernel& k = t->kernels[j];
+  SearchLog log;
+  for (auto& [key, e] : t->log.entries()) {
+    LogEntry n = e;
+    if (key == k.kernel) {
+      n.opts = opts;
+      if (opts == k.base) n.ns = n.base_ns;
+      if (k.cached != Digest{}) {
+        std::string text = n.line() + "\n";
+        cache::put("searches", k.cached, {reinterpret_cast<const u8*>(text.data()), text.size()});
+      }
+    }
+    log.add(n);
+  }
+  t->log = std::move(log);
+  k.found = opts;
+}
 
 std::string told(const Digest& kernel) {
   auto hit = cache::get("searches", Tuner::told_key(kernel));

@@ -17,6 +17,12 @@ struct TuneSources {
 struct Tuned {
   SearchLog log;                   // a line for each kernel that was searched or taken from a log: the bundle keeps it
   std::vector<std::string> notes;  // for the report
+  struct Kernel {                  // by job, if this run has searched
+    Digest kernel;                    // in the log
+    std::string base, found, second;  // Opts of the heuristics, of the winner, of the next one ("": none)
+    Digest cached;                    // where CACHEDB has the result; 0: nowhere
+  };
+  std::vector<Kernel> kernels;
 };
 
 // Sets `opts` of the plan's jobs. Searches where BEAM is above 0, costliest kernels first, until BEAM_BUDGET is spent or the user presses
@@ -25,6 +31,9 @@ Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources);
 
 // What a search of this kernel tried, for people; "" if CACHEDB does not know.
 std::string told(const Digest& kernel);
+
+// Another choice for job j of a search's result: in the log and in CACHEDB.
+void replace_found(Tuned* t, size_t j, const std::string& opts);
 
 // Identity of a kernel in logs.
 Digest kernel_digest(const KernelJob& job);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "codegen/lower.h"
+#include "driver/tune_whole.h"
 #include "ir/binary.h"
 #include "search/estimate.h"
 #include "search/moves.h"
@@ -12,7 +13,7 @@ namespace tg::driver {
 namespace {
 
 // The first number of a job; a compile job begins with a length, which is not negative.
-constexpr i64 kPropose = -1, kMeasure = -2;
+constexpr i64 kPropose = -1, kMeasure = -2, kWhole = -3;
 constexpr size_t kArenaLists = 8;  // lists that share an arena: small ones keep tables by node short
 
 i64 bits_of(f64 v) {
@@ -95,6 +96,13 @@ std::vector<Result<Proposal>> parse_proposals(std::span<const u8> bytes) {
   return out;
 }
 
+WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds) {
+  Writer w;
+  w.num(kWhole), w.num(i64(seconds * 1e3)), w.num(i64(bundles.size()));
+  for (const std::string& b : bundles) w.text(b);
+  return std::move(w.out);
+}
+
 WorkBytes measure_job_bytes(const MeasureJob& job) {
   Writer w;
   w.num(kMeasure), w.blob(job.bytes());
@@ -106,6 +114,7 @@ Result<WorkBytes> worker_job_bytes(std::span<const u8> job) {
   switch (Reader(r).num()) {
     case kPropose: return r.num(), propose(r);
     case kMeasure: return r.num(), measure_bytes(r.blob());
+    case kWhole: return r.num(), time_whole(r.in);
     default: return compile_kernel_bytes(job);
   }
 }
