@@ -92,6 +92,9 @@ class Planner {
   }
 
  private:
+  // A short loop without its last values is unrolled, so that the gates of all groups but one go.
+  bool unrolled(i64 size) const { return size % row_.group && size < 4 * row_.group && size > row_.group; }
+
   // side: the operand in lanes; the other one is broadcast.
   void consider(UOp r, const Axis& lane, int side, Plan* best) {
     const Operand &v = x_[side], &s = x_[1 - side];
@@ -108,7 +111,9 @@ class Planner {
       shuffled_ = false;
     }
     bool whole = size % row_.group == 0;
-    if (!s.bare || !sg.step || (*sg.step != 1 && !constant(s)) || !whole) scalar = 2.0 * double(row_.group);
+    bool near = s.bare && sg.step && (*sg.step == 1 || constant(s));
+    if (near && !whole && unrolled(size)) scalar = 1;  // the last group is moved down
+    else if (!near || !whole) scalar = (whole ? 2.0 : 4.0) * double(row_.group);
     // What is stored, and read beside the sum, in lanes that are no neighbours.
     double apart = 0;
     for (UOp o : outside_)
@@ -164,8 +169,7 @@ class Planner {
     if (size % row_.group && !try_opt({OptKind::PadTo, r, row_.group})) return {};
     if (!try_opt({OptKind::Tc, r, index_})) return {};
     if (!try_opt({OptKind::Vector, lane, p.lanes})) return {};
-    // A short loop without its last values: unrolled, so that the gates of all groups but one go.
-    if (size % row_.group && size < 4 * row_.group && size > row_.group) try_opt({OptKind::Unroll, r, (size + row_.group - 1) / row_.group});
+    if (unrolled(size)) try_opt({OptKind::Unroll, r, (size + row_.group - 1) / row_.group});
     if (p.vectors > 1) try_opt({OptKind::Upcast, lane, p.vectors});
     try_opt({OptKind::Tile, lane, 1});
     if (p.rows && p.mr > 1) {
