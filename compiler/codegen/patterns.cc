@@ -72,6 +72,13 @@ std::optional<std::pair<UOp, UOp>> half_tanh_operands(UOp u) {
   return {};
 }
 
+// The sum of a softmax's row, from 1 to the length of the row: the largest element adds exp(0).
+bool softmax_sum(UOp s) {
+  if (!s.is(Op::Reduce) || s.arg<ReduceArg>().kind != ReduceKind::Add) return false;
+  UOp e = inner(s.src(0));
+  return e.is(Op::Exp) && e.src(0).is(Op::Sub) && row_maximum(e.src(0).src(1), e.src(0).src(0));
+}
+
 // x, if u is x * 0.5 * (1 + erf(x / sqrt 2)) in any of its orders.
 std::optional<UOp> gelu_operand(UOp u) {
   auto erf_part = [](UOp g, UOp x) {  // g = erf(x / sqrt 2) + 1
@@ -104,6 +111,10 @@ UOp lower_patterns(UOp ast) {
     if (u.dtype() == DType(Kind::F32)) {
       if (u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0))) {
         to[u] = exp_fast(to[u.src(0)]);
+        continue;
+      }
+      if (u.is(Op::Div) && softmax_sum(u.src(1))) {
+        to[u] = to[u.src(0)] * (konst_f(Kind::F32, 1) / to[u.src(1)]);  // one division a row
         continue;
       }
       if (std::optional<UOp> x = sigmoid_operand(u)) {

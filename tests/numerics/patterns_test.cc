@@ -41,6 +41,36 @@ TEST(PatternForms, ExpOfARowMinusItsMaximumIsFast) {
   ASSERT_TRUE(has(a, Op::Exp));
   EXPECT_FALSE(has(lower_patterns(a), Op::Exp));
 }
+TEST(PatternForms, ADivisionByASoftmaxsSumIsAProduct) {
+  const char* const row = R"(%9 = INDEX f32 %5 %2 %8
+%10 = LOAD f32 %9
+%11 = REDUCE f32 [2] %10 %8
+%12 = RANGE index [1, 0, 2, 8] %0
+%13 = INDEX f32 %5 %2 %12
+%14 = LOAD f32 %13
+)";
+  Arena arena;
+  Arena::Scope scope(arena);
+  auto divisions_of_elements = [](UOp a) {
+    i64 n = 0;
+    for (UOp u : toposort(lower_patterns(a))) n += u.is(Op::Div) && !u.src(0).is_const(1);
+    return n;
+  };
+  EXPECT_EQ(divisions_of_elements(ast((std::string(row) + R"(%15 = SUB f32 %14 %11
+%16 = EXP f32 %15
+%17 = REDUCE f32 [0] %16 %12
+%18 = DIV f32 %7 %17
+%19 = STORE void %4 %18 %2 %3
+%20 = SINK void %19
+)").c_str())), 0);
+  // Another sum may be anything, 0 or a denormal too.
+  EXPECT_EQ(divisions_of_elements(ast((std::string(row) + R"(%15 = SUB f32 %14 %11
+%16 = REDUCE f32 [0] %15 %12
+%17 = DIV f32 %7 %16
+%18 = STORE void %4 %17 %2 %3
+%19 = SINK void %18
+)").c_str())), 1);
+}
 // The maximum of a column says nothing about an element of a row: the difference may be large, which exp_fast cannot take.
 TEST(PatternForms, ExpMinusAnotherMaximumStays) {
   Arena arena;
