@@ -1,7 +1,8 @@
 """Speed of compiled bundles against other runtimes, interleaved: each is a process of its own, they take turns, and what counts is the ratio of
 the medians over all turns.
 
-bench.py [MODEL...]           models of models/manifest.json; default: the bench set. Missing ones are fetched.
+bench.py                      the bench set, every peer, one and two threads
+bench.py MODEL...             models of models/manifest.json; tinygrad only if asked for. Missing ones are fetched.
 bench.py --quick              the whole bench set in under three minutes: one thread, few turns, and only peers whose models are converted already
 bench.py --micro [OP...]      single operators instead of models, with their share of the machine's peak
 Options: --threads 1,2  --rounds N  --peers a,b  --dtype bfloat16  --beam N  --cold  --alone  --huge  --json FILE  --build DIR  --dev TARGET  --work DIR
@@ -56,7 +57,7 @@ def arguments():
     args.rounds = args.rounds or (3 if fast else 9)
     args.starts = args.starts or (1 if fast else 3)
     args.turn = args.turn or (0.1 if fast else 0.3)
-    default = ("onnxruntime",) if args.micro else QUICK_PEERS if fast else ALL_PEERS + (("openvino_bf16",) if args.dtype == "bfloat16" else ())
+    default = ("onnxruntime",) if args.micro else QUICK_PEERS if fast or args.names else ALL_PEERS + (("openvino_bf16",) if args.dtype == "bfloat16" else ())
     args.peers = tuple(args.peers.split(",")) if args.peers else default
     known = [p for p in suite.contest.peers.PEERS if not p.startswith("tgaot")]
     unknown = [p for p in args.peers if p not in known]
@@ -79,6 +80,11 @@ def options_of(args):
             "tolerance": None if args.dtype == "float32" else 0.05}
 
 
+def kernel_row(here, kind, name, ns, flops, moved):
+    compute, memory = here.shares(ns, flops, moved, kind)
+    return {"name": name, "us": ns * 1e-3, "gflops": flops / max(ns, 1), "gbs": moved / max(ns, 1), "fma_percent": compute, "memory_percent": memory}
+
+
 def run_suite(args, tools, here, options, result):
     entries = manifest.models(args.names or suite.BENCH_SET)
     suite.fetch(entries)
@@ -99,13 +105,17 @@ def run_suite(args, tools, here, options, result):
             print(f"{entry['name']}: {row.get('failed') or (f'{ratio:.3f} of the best peer' if ratio else 'no ratio')} ({time.monotonic() - start:.0f} s)",
                   file=sys.stderr, flush=True)
     here.measure()
-    result["peaks"] = here.peaks
+    result["peaks"], kind = here.peaks, "bf16" if args.dtype == "bfloat16" else "f32"
     print(here.line())
     for threads in args.threads:
         print("\n" + report.times_table(result, threads, names))
     if 1 in args.threads:
         print("\n" + report.first_table(result, names))
-        print("\n" + report.kernel_table(result, here, args.kernels, "bf16" if args.dtype == "bfloat16" else "f32"))
+        print("\n" + report.kernel_table(result, here, args.kernels, kind))
+    for row in result["models"].values():
+        mine = row.get("threads", {}).get("1", {}).get("tgaot", {})
+        if mine.get("kernels"):
+            mine["kernels"] = [kernel_row(here, kind, *k) for k in mine["kernels"]]
     missing = report.gaps(result)
     if missing:
         print("\n" + missing)
