@@ -395,15 +395,30 @@ class Planner {
     }
     if (!apply({OptKind::Vector, id, lanes})) return;
     if (cross >= 0) return turn_with(cross, lanes);
+    i64 rows = row && !fold && nodes == 1 ? several_rows(id) : 1;
     if (const Axis* a = find(id); a && nodes == 1) {
       // Independent work to hide latencies: more lanes of the same row, or more rows.
-      i64 most = std::min<i64>(4, a->size);
+      i64 most = std::min<i64>(rows > 1 ? 2 : 4, a->size);
       OptKind kind = output ? OptKind::Upcast : OptKind::Unroll;
       for (i64 u = most; u >= 2; u /= 2)
         if (a->size % u == 0 && apply({kind, id, u})) break;
     }
   }
 
+  // Rows side by side, each of whose sums ends in steps that wait for one another. Returns how many.
+  i64 several_rows(i64 lane) {
+    i64 most = 4;
+    for (UOp u : toposort(k_.ast))
+      if (u.in(kTranscendental) && u.op() != Op::Sqrt) most = 2;  // which need registers for their own constants
+    const Axis* pick = nullptr;
+    for (const Axis& a : v_.axes)
+      if (a.id != lane && a.output && !a.reduce && a.ranges.size() == 1 && a.size >= 2) pick = &a;
+    if (!pick) return 1;
+    i64 id = pick->id, size = pick->size;
+    for (i64 n = most; n >= 2; n /= 2)
+      if (size % n == 0 && apply({OptKind::Upcast, id, n})) return n;
+    return 1;
+  }
   // The output axis along which an access that is strided along `lane` goes one by one.
   const Axis* crossing(const Access& x, const Axis& lane) const {
     for (const Axis& b : v_.axes)
