@@ -71,6 +71,16 @@ TEST_P(Heuristics, StreamsRunInFullVectors) {
   same(k, q);
   EXPECT_EQ(lanes(q), GetParam().vector_bytes / 4) << opts_text(q.opts);
 }
+TEST_P(Heuristics, PlacesThatAreToldApartByNameAreNodesOfTheirOwn) {
+  // The places of a block of 3: a sum, a difference, a product.
+  UOp o = buffer({3, 5, 64}), x = buffer({5, 64}), y = buffer({5, 64}), p = loop(0, 3), i = loop(1, 5), c = loop(2, 64);
+  UOp a = load(x, {i, c}), b = load(y, {i, c});
+  finish({store(at(o, {p, i, c}), where(eq(p, idx(0)), a + b, where(eq(p, idx(1)), a - b, a * b)), {p, i, c})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_EQ(accumulators(q), 3) << opts_text(q.opts);
+  EXPECT_EQ(lanes(q), GetParam().vector_bytes / 4) << opts_text(q.opts);
+}
 TEST_P(Heuristics, BytesRunInVectorsOfBytes) {
   UOp o = buffer({1024}, false, Kind::U8), x = buffer({1024}, false, Kind::U8), i = loop(0, 1024);
   finish({store(at(o, {i}), load(x, {i}) ^ konst(Kind::U8, 255), {i})});
