@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "ir/loops.h"
@@ -13,9 +14,9 @@
 namespace tg {
 namespace {
 
-constexpr f64 kGhz = 3.2;
+constexpr f64 kGhz = 3.6;
 constexpr f64 kFmaLatency = 4, kLoopOverhead = 1.0;
-constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 12, kMemoryBytesPerCycle = 7;
+constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 20, kMemoryBytesPerCycle = 7;
 constexpr i64 kLine = 64, kWays = 8;
 
 struct Loop {
@@ -52,6 +53,39 @@ bool split_lanes(UOp u, UOp* scalar, i64* stride, i64* constant) {
   return false;
 }
 
+// An index expression over the task alone; nothing for any other.
+std::optional<i64> at_task(UOp u, i64 task) {
+  if (u.is_const()) return u.as_int();
+  if (u.is(Op::Special)) return task;
+  if (u.nsrc() != 2) return {};
+  auto a = at_task(u.src(0), task), b = at_task(u.src(1), task);
+  if (!a || !b) return {};
+  switch (u.op()) {
+    case Op::Add: return *a + *b;
+    case Op::Sub: return *a - *b;
+    case Op::Mul: return *a * *b;
+    case Op::FloorDiv:
+    case Op::Div: return *b ? *a / *b : 0;  // nothing is negative here
+    case Op::FloorMod:
+    case Op::Rem: return *b ? *a % *b : 0;
+    case Op::Shr: return *a >> *b;
+    case Op::Shl: return *a << *b;
+    case Op::And: return *a & *b;
+    default: return {};
+  }
+}
+// Turns of a loop: with tasks of uneven shares, their mean.
+f64 turns(UOp size, i64 tasks) {
+  f64 sum = 0;
+  i64 n = std::min<i64>(tasks, 64);
+  for (i64 t = 0; t < n; t++) {
+    auto v = at_task(size, t);
+    if (!v) return 8;
+    sum += f64(*v);
+  }
+  return std::max(sum / f64(n), 1.0);
+}
+
 class Model {
  public:
   Model(std::span<const UOp> list, i64 tasks, std::span<const Slot> slots, const Target& t) : list_(list), slots_(slots), t_(t) {
@@ -67,15 +101,18 @@ class Model {
     e.uops = i64(list_.size());
     f64 body = 0;
     for (size_t i = 0; i < loops_.size(); i++) {
-      const Loop& l = loops_[i];
+      Loop& l = loops_[i];
+      // A loop that only stores a constant, as borders do, is done in wide stores.
+      bool fill = i && !l.inner && l.loads == 0 && l.arithmetic <= 0.3 && l.latency == 0;
+      if (fill) l.stores /= 4, l.arithmetic = 0;
       f64 spill = f64(std::max<i64>(0, l.live - t_.vector_registers)) * 1.5;
       e.arithmetic += l.times * l.arithmetic, e.loads += l.times * l.loads, e.stores += l.times * l.stores;
       e.latency += l.times * l.latency, e.spills += l.times * spill;
-      f64 overhead = i ? kLoopOverhead : 0;
+      f64 overhead = i && !fill ? kLoopOverhead : 0;
       e.loops += l.times * overhead;
       body += l.times * (std::max({l.arithmetic, l.loads, l.stores, l.latency, (l.arithmetic + l.loads + l.stores) / 3}) + spill + overhead);
       // Entering an inner loop empties the pipeline once.
-      if (i && !l.inner) body += l.times / l.trips * 6;
+      if (i && !l.inner && !fill) body += l.times / l.trips * 6;
     }
     traffic(e);
     f64 most = std::max({e.l2, e.l3, e.memory}), moved = most + 0.4 * (e.l2 + e.l3 + e.memory - most);
@@ -101,7 +138,7 @@ class Model {
       if (u.is(Op::Range)) {
         Loop n;
         n.range = u, n.parent = at;
-        n.trips = u.src(0).is_const() ? f64(std::max<i64>(u.src(0).as_int(), 1)) : 8;
+        n.trips = turns(u.src(0), i64(loops_[0].trips));
         n.times = l->times * n.trips;
         l->inner = true;
         at = int(loops_.size());
@@ -241,6 +278,7 @@ class Model {
 
   // Bytes that come from beyond a cache of this size.
   f64 misses(const Group& g, f64 cache, const std::vector<f64>& total) const {
+    if (total[0] <= cache) return 0;  // it is there from the last launch, or from who made it
     size_t depth = g.strides.size();  // loops around it, tasks included
     size_t fits = 0;                  // innermost loops whose data fits
     int at = g.loop;
