@@ -82,15 +82,22 @@ double int8_peak(double seconds) {
 }
 #endif
 
-// Reads `bytes` once; twelve sums, so that no addition waits for another.
-void read_all(const char* p, size_t bytes) {
+// Reads `bytes` once; twelve sums, so that no addition waits for another. Fetching 2 KiB ahead helps beyond the last cache and costs within it.
+void read_all(const char* p, size_t bytes, bool ahead = false) {
   Vector s[12] = {};
   const Vector* v = reinterpret_cast<const Vector*>(p);
-  for (size_t i = 0; i + 12 <= bytes / sizeof(Vector); i += 12) {
-#define ADD(k) s[k] += v[i + k];
-    TWELVE(ADD)
+  if (ahead)
+    for (size_t i = 0; i + 12 <= bytes / sizeof(Vector); i += 12) {
+#define ADD(k) __builtin_prefetch(v + i + k + 2048 / sizeof(Vector)), s[k] += v[i + k];
+      TWELVE(ADD)
 #undef ADD
-  }
+    }
+  else
+    for (size_t i = 0; i + 12 <= bytes / sizeof(Vector); i += 12) {
+#define ADD(k) s[k] += v[i + k];
+      TWELVE(ADD)
+#undef ADD
+    }
   for (Vector& x : s) asm volatile("" : "+x"(x));
 }
 
@@ -109,12 +116,14 @@ char* fresh(size_t bytes) {
 double read_peak(size_t bytes, double seconds) {
   char* p = fresh(bytes);
   long times = std::max<long>(1, long((size_t(4) << 20) / bytes));  // clock reads must not count
-  double r = best(double(bytes) * double(times), seconds, [&] {
-    for (long i = 0; i < times; i++) {
-      read_all(p, bytes);
-      asm volatile("" ::: "memory");
-    }
-  });
+  double r = 0;
+  for (bool ahead : {false, true})
+    r = std::max(r, best(double(bytes) * double(times), seconds / 2, [&] {
+                   for (long i = 0; i < times; i++) {
+                     read_all(p, bytes, ahead);
+                     asm volatile("" ::: "memory");
+                   }
+                 }));
   free(p);
   return r;
 }
@@ -122,8 +131,8 @@ double read_peak(size_t bytes, double seconds) {
 double read_peak_two(size_t bytes, double seconds) {
   char *p = fresh(bytes), *q = fresh(bytes);
   double r = best(2.0 * double(bytes), seconds, [&] {
-    std::thread other([&] { read_all(q, bytes); });
-    read_all(p, bytes);
+    std::thread other([&] { read_all(q, bytes, true); });
+    read_all(p, bytes, true);
     other.join();
   });
   free(p), free(q);
