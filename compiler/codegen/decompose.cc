@@ -307,6 +307,7 @@ class Decomposer {
     auto pick = [&](UOp x, UOp y) { return where(most ? lt(y, x) : lt(x, y), x, y); };
     if (b.is_const() && b.as_float() == b.as_float()) return legal(pick(b, a));
     if (a.is_const() && a.as_float() == a.as_float()) return legal(pick(a, b));
+    if (flags_.extremes) return final_alu(most ? Op::Max : Op::Min, {a, b});
     return legal(where(ne(a, a), a, pick(a, b)));
   }
   UOp bool_alu(UOp u, std::vector<UOp>& s) {
@@ -393,7 +394,7 @@ class Decomposer {
 DecompFlags decomp_flags(const Target& t) {
   bool x86 = t.arch.starts_with("x86_64") || t.triple.starts_with("x86_64");
   // Every x86 core with FMA has SSE4.1's roundps; the other CPUs here round and fuse in their base set.
-  return {.fma = t.has_fma || !x86, .round = t.has_fma || !x86, .f16 = t.has_f16c};
+  return {.fma = t.has_fma || !x86, .round = t.has_fma || !x86, .extremes = t.renderer == "LLVM", .f16 = t.has_f16c};
 }
 
 UOp decompose(UOp root, const DecompFlags& flags) { return Decomposer(flags).legal(root); }

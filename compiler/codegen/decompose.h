@@ -13,6 +13,7 @@ struct Target;
 struct DecompFlags {
   bool fma = true;    // MulAcc of f32 and f64
   bool round = true;  // Floor, Ceil, Trunc, Round of f32 and f64
+  bool extremes = false;  // Max, Min of f32 and f64, NaN of either operand in the result
   bool bf16 = false;  // Cast from f32 to bf16, where denormals may become 0
   bool f16 = false;   // Cast between f16 and f32; values and memory keep the kind f16. Off: they are u16
 };
@@ -22,7 +23,7 @@ DecompFlags decomp_flags(const Target& t);
 //   kinds  bool, i8..i64, u8..u64, f32, f64, index; f16 only with the flag and only in Load, Store, Cast to and from f32, Where, Bitcast and
 //          movement of lanes. bf16 and f16 are u16 otherwise, f8 kinds u8, their PARAMs included; kinds under 8 bits are u8 holding one element
 //   ops    no transcendental, FloorDiv, FloorMod, Pow, Recip; MulAcc, Floor, Ceil, Trunc, Round of f32, f64 by the flags; Rem of integers only;
-//          Max, Min of integers only; no arithmetic or order on bool but And Or Xor Not Eq Ne
+//          Max, Min of integers only but for the flag; no arithmetic or order on bool but And Or Xor Not Eq Ne
 //   safe   integer Div and Rem never trap (x/0 = 0, x%0 = x, the least integer / -1 wraps); shift counts are in range (a count outside gives 0,
 //          or the sign for Shr of signed kinds); a Cast from float to integer is in range (saturated before, NaN = 0)
 // Kinds under 8 bits: a load reads the byte and shifts; a ROW, LOCAL or REG keeps one element a byte; a store of lanes whose offset fills whole

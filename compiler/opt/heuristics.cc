@@ -128,7 +128,7 @@ class Planner {
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
       if (lanes > 2 && lanes / 2 >= n) continue;
       double width = std::max(double(lanes * bytes) / double(std::min<i64>(k_.target->fma_per_cycle_bytes, 64)), 0.5);
-      for (i64 nv = 1; nv <= 8; nv++) {
+      for (i64 nv = 1; nv <= (rows_load_vectors ? 1 : 8); nv++) {
         if (nv > 1 && (nv - 1) * lanes >= n) break;
         i64 tiles_n = (n + lanes * nv - 1) / (lanes * nv);
         for (i64 mr = 1; mr <= std::min(m, most_rows(row_bytes)); mr++) {

@@ -353,19 +353,17 @@ class Emitter {
       case Op::Xor: return b_.CreateXor(x, y);
       case Op::Shl: return b_.CreateShl(x, y);
       case Op::Shr: return u ? b_.CreateLShr(x, y) : b_.CreateAShr(x, y);
-      case Op::Max: return f ? nan_first(b_.CreateFCmpOGT(x, y), x, y) : b_.CreateSelect(u ? b_.CreateICmpUGT(x, y) : b_.CreateICmpSGT(x, y), x, y);
-      case Op::Min: return f ? nan_first(b_.CreateFCmpOLT(x, y), x, y) : b_.CreateSelect(u ? b_.CreateICmpULT(x, y) : b_.CreateICmpSLT(x, y), x, y);
+      case Op::Max: return f ? extreme(CmpInst::FCMP_OGT, Intrinsic::maximum, x, y) : b_.CreateSelect(u ? b_.CreateICmpUGT(x, y) : b_.CreateICmpSGT(x, y), x, y);
+      case Op::Min: return f ? extreme(CmpInst::FCMP_OLT, Intrinsic::minimum, x, y) : b_.CreateSelect(u ? b_.CreateICmpULT(x, y) : b_.CreateICmpSLT(x, y), x, y);
       default: TG_CHECK(false, "no instruction for ", info(op).name); return nullptr;
     }
   }
-  // select(c, x, y) gives y if either is NaN. If y is a number, the operands are turned: with c false the result is x.
-  llvm::Value* nan_first(llvm::Value* gt, llvm::Value* x, llvm::Value* y) {
-    if (auto* cmp = dyn_cast<CmpInst>(gt); cmp && PatternMatch::match(y, PatternMatch::m_NonNaN())) {
-      llvm::Value* turned = b_.CreateFCmp(cmp->getPredicate(), y, x);
-      cmp->eraseFromParent();
-      return b_.CreateSelect(turned, y, x);
-    }
-    return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, b_.CreateSelect(gt, x, y));
+  // select(compare(x, y), x, y) gives y if either is NaN, so it is enough where y is a number: then with the operands turned.
+  llvm::Value* extreme(CmpInst::Predicate better, Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y) {
+    if (PatternMatch::match(y, PatternMatch::m_NonNaN())) return b_.CreateSelect(b_.CreateFCmp(better, y, x), y, x);
+    auto* call = cast<Instruction>(b_.CreateBinaryIntrinsic(intrinsic, x, y));
+    call->setHasNoSignedZeros(true);  // which zero is open
+    return call;
   }
 
   llvm::Value* compute(UOp u) {
