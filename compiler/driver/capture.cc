@@ -34,7 +34,7 @@ class Capture {
         buffer_of_(s.buffers.size(), kNone),
         program_of_(plan.jobs.size(), kNone) {}
 
-  bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of) {
+  bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of, bool unread) {
     for (const Value& v : g_.inputs) d_.inputs.push_back(signature(v));
     for (const Value& v : g_.outputs) d_.outputs.push_back(signature(v));
     d_.targets.push_back({target.device, target.renderer, target.arch, target.needs});
@@ -46,7 +46,7 @@ class Capture {
     batches(std::move(steps));
     d_.variants.push_back(std::move(v_));
     // A constant that no kernel reads still belongs to the graph.
-    for (u32 c = 0; c < constant_of_.size(); c++)
+    for (u32 c = 0; unread && c < constant_of_.size(); c++)
       if (d_.constants[constant(c)].forms.empty()) form(c, Layout::row_major(g_.constants[c].dims));
     *constant_of = constant_of_;
     return std::move(d_);
@@ -158,11 +158,11 @@ class Capture {
 }  // namespace
 
 bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
-                           const Target& target, std::vector<u32>* constant_of) {
+                           const Target& target, std::vector<u32>* constant_of, bool unread) {
   for (auto [out, in] : g.state)
     fail("output \"", g.outputs.at(out).name, "\" is fed back into input \"", g.inputs.at(in).name,
          "\": state is not built yet; compile without the pair, and give the output to the next run");
-  return Capture(g, s, plan, compiled).run(target, constant_of);
+  return Capture(g, s, plan, compiled).run(target, constant_of, unread);
 }
 
 }  // namespace tg::driver

@@ -11,8 +11,9 @@
 namespace tg::driver {
 
 // A bundle with signature, weights, programs and one variant for `target`, without portable part and provenance. constant_of receives the
-// bundle's constant for each of the graph's. Weights and machine code are borrowed from graph and compiled.
+// bundle's constant for each of the graph's. Weights and machine code are borrowed from graph and compiled. unread: with the constants that no
+// kernel reads, for a graph that goes into the bundle too.
 bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
-                           const Target& target, std::vector<u32>* constant_of);
+                           const Target& target, std::vector<u32>* constant_of, bool unread = true);
 
 }  // namespace tg::driver

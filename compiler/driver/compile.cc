@@ -82,8 +82,6 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   std::vector<Choice> choices = find_choices(graph, target);
   report.choices(choices);
   Graph chosen = with_choices(graph, target, choices);
-  report.done("choices");
-
   Schedule sched = cached_schedule(graph, target, choices, &chosen);
   report.done("schedule");
 
@@ -98,7 +96,7 @@ void build(const Graph& folded, const Target& target, bundle::Provenance provena
   if (o.instead) return o.instead(plan, compiled, target);
 
   std::vector<u32> constant_of;
-  bundle::BundleDesc bundle = capture(chosen, sched, plan, compiled, target, &constant_of);
+  bundle::BundleDesc bundle = capture(chosen, sched, plan, compiled, target, &constant_of, !o.strip);
   constant_of.resize(graph.constants.size());  // the graph in the bundle is the one before the choices
   add_settings(provenance, target);
   bundle.provenance = std::move(provenance);

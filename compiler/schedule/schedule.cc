@@ -175,7 +175,7 @@ class Scheduler {
 
   // The kind of work, for the kernel's name.
   std::string work_name(UOp ast) {
-    bool reduce = false, window = false, product = false, transcendental = false, fold = false;
+    bool reduce = false, window = false, places = false, product = false, transcendental = false, fold = false;
     int reduces = 0;
     for (UOp u : toposort(ast)) {
       if (u.is(Op::Reduce)) {
@@ -184,6 +184,7 @@ class Scheduler {
         while (b.is(Op::Cast)) b = b.src(0);
         if (b.is(Op::Mul) && u.arg<ReduceArg>().kind == ReduceKind::Add) product = true, window |= u.nsrc() > 3;
       }
+      places |= u.is(Op::Eq) && u.src(0).in(Op::Range | Op::FloorMod) && u.src(1).is_const();
       fold |= u.is(Op::Fold);
       transcendental |= u.in(kTranscendental);
     }
@@ -191,7 +192,7 @@ class Scheduler {
     if (fold) return "fold";
     if (reduces > 1) return transcendental ? "softmax" : "norm";
     if (reduce) return "reduce";
-    return "elementwise";
+    return places ? "transform" : "elementwise";
   }
 
   void emit_plain(UOp u, UOp from, const Place& to) {
