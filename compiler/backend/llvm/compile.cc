@@ -361,9 +361,9 @@ class Emitter {
   // select(compare(x, y), x, y) gives y if either is NaN, so it is enough where y is a number: then with the operands turned.
   llvm::Value* extreme(CmpInst::Predicate better, Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y) {
     if (PatternMatch::match(y, PatternMatch::m_NonNaN())) return b_.CreateSelect(b_.CreateFCmp(better, y, x), y, x);
-    auto* call = cast<Instruction>(b_.CreateBinaryIntrinsic(intrinsic, x, y));
-    call->setHasNoSignedZeros(true);  // which zero is open
-    return call;
+    llvm::Value* v = b_.CreateBinaryIntrinsic(intrinsic, x, y);
+    if (auto* call = dyn_cast<Instruction>(v)) call->setHasNoSignedZeros(true);  // which zero is open; constants are folded
+    return v;
   }
 
   llvm::Value* compute(UOp u) {
