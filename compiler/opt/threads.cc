@@ -17,7 +17,8 @@ namespace {
 constexpr double kTaskUs = 2;           // a task is at least so long
 constexpr double kLaunchUs = 0.3;       // handing one task over, and a kernel's start and end
 constexpr double kRemoteUs = 0.1e-3;    // a byte that another core wrote: some are fetched ahead, some are not
-constexpr double kAgainUs = 1e-6;       // a byte of constants that each task reads for itself, where a register tile hides most of it
+// A byte of constants that each task reads for itself: a register tile hides most of it, but less where it does not stay in the core's own cache.
+constexpr double kAgainUs = 1e-6, kAgainFarUs = 3e-6;
 constexpr double kMovedUs = 2e-5;       // a byte that a core reads or writes, of a buffer that its own cache does not hold
 constexpr i64 kMost = 32;
 
@@ -137,7 +138,7 @@ double cost(const std::vector<Touched>& all, const std::vector<Division>& divide
   for (size_t i = 0; i < all.size(); i++) {
     const Touched& t = all[i];
     if (t.constant) {
-      if (!divided[i].depends) c += kAgainUs * t.bytes * double(n) * part;
+      if (!divided[i].depends) c += (t.bytes * 2 <= double(target.l2_bytes) ? kAgainUs : kAgainFarUs) * t.bytes * double(n) * part;
     } else if (!divided[i].halves) {
       // What is stored is read by others later; what does not fit the cores' own caches comes from the shared one.
       c += kRemoteUs * std::min(t.bytes, double(target.l2_bytes)) * others * (divided[i].depends ? part : 1);

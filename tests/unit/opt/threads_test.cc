@@ -44,6 +44,10 @@ TEST_F(Threads, RowsAreCut) {
   matmul(64, 64, 128);
   EXPECT_EQ(axis(k), 0);
 }
+TEST_F(Threads, LargeWeightsAreReadOnce) {
+  matmul(64, 2048, 1024);
+  EXPECT_EQ(axis(k), 1) << "8 MiB, which each task would read for itself";
+}
 TEST_F(Threads, OneRowIsCutByColumns) {
   matmul(1, 512, 128);
   EXPECT_EQ(axis(k), 1);
