@@ -192,7 +192,7 @@ UOp memory_of(UOp u) {
   return u;
 }
 
-// A row on the stack that is written anew for each value of the loop `in`: copies and lanes of the loop get rows of their own, side by side.
+// A row on the stack that is written anew for each value of the loop `in`: copies and lanes of the loop get rows of their own.
 UOp widen_rows(UOp ast, UOp in) {
   std::vector<UOp> topo = toposort(ast), rows;
   Memo<u8> dep;
@@ -209,7 +209,9 @@ UOp widen_rows(UOp ast, UOp in) {
     std::vector<UOp> src;
     for (UOp s : u.src()) src.push_back(to[s]);
     if (std::find(rows.begin(), rows.end(), u) != rows.end()) src[0] = src[0] * n;
-    if (u.is(Op::Index) && std::find(rows.begin(), rows.end(), memory_of(u)) != rows.end()) src[1] = src[1] * n + in;
+    // Lanes of one place stand side by side, copies row after row: either way vectors are neighbours.
+    if (u.is(Op::Index) && std::find(rows.begin(), rows.end(), memory_of(u)) != rows.end())
+      src[1] = in.arg<RangeArg>().kind == AxisKind::Vector ? src[1] * n + in : in * memory_of(u).src(0) + src[1];
     to[u] = std::equal(src.begin(), src.end(), u.src().begin(), u.src().end()) ? u : with_src(u, src);
   }
   return to[ast];
