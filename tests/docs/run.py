@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-DOCUMENTS = ("README.md", "compiler/README.md", "runtime-lite/README.md", "formats/README.md")
+DOCUMENTS = ("README.md", "compiler/README.md", "runtime-lite/README.md", "formats/README.md", "tools/bench/README.md")
 LINKS = ("compiler", "formats", "models", "runtime-lite", "tests", "tools", ".venv")
 
 
