@@ -70,7 +70,7 @@ Lowered lower(const Kernel& k) {
   DecompFlags flags = decomp_flags(*k.target);
   // The instruction makes denormals 0: where the model asks for bf16 itself they are kept.
   flags.bf16 = settings::DEFAULT_FLOAT() == "bfloat16" && k.target->has_bf16 && k.target->renderer == "LLVM";
-  ast = turn_strided(vectorize(ast));
+  ast = turn_strided(vectorize(ast, k.slots));
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.
   out.linear = linearize(ast, k.target->has_fma);

@@ -22,7 +22,8 @@ UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target);  
 UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
 // expand.cc: UPCAST and UNROLL ranges become separate nodes; products over a DOT range become one DOT where `rows` have one for their kinds
 UOp expand(UOp ast, std::span<const DotRow> rows = {});
-UOp vectorize(UOp ast);                                       // vectorize.cc: VECTOR ranges become lanes
+// vectorize.cc: VECTOR ranges become lanes. slots: how far a buffer may be read, empty where nobody knows.
+UOp vectorize(UOp ast, const std::vector<Slot>& slots = {});
 UOp turn_strided(UOp ast);                                    // transpose.cc: strided lanes that are neighbours become rows
 // linearize.cc: loops and accumulators, in order. fma: a sum's products are fused with it; the target has such an instruction.
 std::vector<UOp> linearize(UOp ast, bool fma = true);

@@ -10,6 +10,7 @@ namespace {
 
 class Vectorizer {
  public:
+  explicit Vectorizer(const std::vector<Slot>& slots) : slots_(slots) {}
   UOp run(UOp ast) {
     std::vector<UOp> order = toposort(ast);
     bool any = false;
@@ -169,24 +170,27 @@ class Vectorizer {
     return parts[0];
   }
 
-  // A group that ends in zeros, the same for all lanes, as the LOAD that ends where it does, moved down. It begins in front of the group: only where
-  // memory of the buffer is for sure.
+  // A group that ends in zeros, the same for all lanes, as one LOAD of a whole group and zeros in their place: the LOAD reaches beyond, or begins in
+  // front, whichever the buffer has for sure.
   UOp with_zeros(std::span<const UOp> x, UOp v, int n) {
     size_t zeros = 0, group = x.size();
     while (zeros < group && x[group - 1 - zeros].is_const(0)) zeros++;
     if (zeros == 0 || zeros == group || !x[0].is(Op::Load)) return {};
-    UOp at = x[0].src(0), off = simplify(at.src(1) - idx(i64(zeros)));
-    if (x[0].nsrc() > 1 || over_[at.src(1)] || bounds(off).lo < 0) return {};
-    std::vector<UOp> moved;
-    for (size_t i = 0; i < group; i++) {
-      UOp ix = i < zeros ? node(Op::Index, at.dtype(), {at.src(0), off + i64(i)}) : x[i - zeros].is(Op::Load) ? x[i - zeros].src(0) : UOp();
-      if (!ix) return {};
-      moved.push_back(node(Op::Load, x[0].dtype(), {ix}));
-    }
-    UOp l = neighbours(moved, v, n);
+    UOp at = x[0].src(0), buffer = at.src(0), off = at.src(1);
+    if (x[0].nsrc() > 1 || over_[off]) return {};
+    i64 last = buffer.is(Op::Param) && buffer.arg_int() < i64(slots_.size()) ? slots_[size_t(buffer.arg_int())].layout.elems() - 1 : -1;
+    i64 before = 0;
+    if (bounds(off).hi + i64(group) - 1 > last) before = i64(zeros);
+    if (bounds(off).lo < before) return {};
+    auto load = [&](UOp offset) { return node(Op::Load, x[0].dtype(), {node(Op::Index, at.dtype(), {buffer, offset})}); };
+    for (size_t i = 1; i < group - zeros; i++)
+      if (!x[i].is(Op::Load) || x[i].nsrc() > 1 || x[i].src(0).src(0) != buffer || !simplify(x[i].src(0).src(1) - off).is_const(i64(i))) return {};
+    std::vector<UOp> whole;
+    for (size_t i = 0; i < group; i++) whole.push_back(load(simplify(off + (i64(i) - before))));
+    UOp l = neighbours(whole, v, n);
     if (!l) return {};
     Ints order;
-    for (size_t i = 0; i < group; i++) order.push_back(i64(i + zeros));
+    for (size_t i = 0; i < group; i++) order.push_back(i < group - zeros ? i64(i) + before : i64(group));
     return node(Op::Shuffle, l.dtype(), {l, konst_bits(l.dtype(), 0)}, order);
   }
 
@@ -261,11 +265,12 @@ class Vectorizer {
     to_[u] = f;
   }
 
+  const std::vector<Slot>& slots_;
   Memo<UOp> to_, over_;
 };
 
 }  // namespace
 
-UOp vectorize(UOp ast) { return Vectorizer().run(ast); }
+UOp vectorize(UOp ast, const std::vector<Slot>& slots) { return Vectorizer(slots).run(ast); }
 
 }  // namespace tg

@@ -93,7 +93,7 @@ class Planner {
 
  private:
   // A short loop without its last values is unrolled, so that the gates of all groups but one go.
-  bool unrolled(i64 size) const { return size % row_.group && size < 4 * row_.group && size > row_.group; }
+  bool unrolled(i64 size) const { return size % row_.group && size < 4 * row_.group; }
 
   // side: the operand in lanes; the other one is broadcast.
   void consider(UOp r, const Axis& lane, int side, Plan* best) {
@@ -169,7 +169,7 @@ class Planner {
     if (size % row_.group && !try_opt({OptKind::PadTo, r, row_.group})) return {};
     if (!try_opt({OptKind::Tc, r, index_})) return {};
     if (!try_opt({OptKind::Vector, lane, p.lanes})) return {};
-    if (unrolled(size)) try_opt({OptKind::Unroll, r, (size + row_.group - 1) / row_.group});
+    if (unrolled(size) && size > row_.group) try_opt({OptKind::Unroll, r, (size + row_.group - 1) / row_.group});
     if (p.vectors > 1) try_opt({OptKind::Upcast, lane, p.vectors});
     try_opt({OptKind::Tile, lane, 1});
     if (p.rows && p.mr > 1) {
