@@ -151,6 +151,21 @@ class Planner {
     return best;
   }
 
+  // Is x, an operand whose rows lie along the lanes, read one by one along the sum's last loop? Then as many steps of that loop as there are lanes are
+  // loaded as rows and turned (codegen/transpose.cc), which rows of the tile share.
+  bool turns(const Access& x, const Axis& lane, UOp last) const {
+    i64 lanes = max_lanes(std::max(4, v_.widest));
+    if (x.constant || lanes < 8 || lane.size % lanes || !last.src(0).is_const() || last.src(0).as_int() % lanes) return false;
+    auto across = step(x, lane);
+    auto along = linear_in(x.offset, last);
+    return across && std::abs(*across) >= lanes && along && along->factor == 1;
+  }
+  // The registers hold a block of turned vectors beside the sums.
+  Tile turned_tile(i64 m) const {
+    i64 lanes = max_lanes(std::max(4, v_.widest));
+    return {lanes, 1, even_rows(m, std::max<i64>(1, k_.target->vector_registers - lanes - 6))};
+  }
+
   bool contraction() {
     UOp red = main_reduce();
     if (!red) return false;
@@ -187,6 +202,7 @@ class Planner {
         any = true;
         if (x->constant && s) cost += 0.5;
         else if (s && *s == 1) cost += 0.6;
+        else if (turns(*x, *a, loops.back())) cost += 3;
         else cost += 20;
       }
       if (!any) cost += 1;  // only the store moves
@@ -232,7 +248,8 @@ class Planner {
     for (const Access* x : body)
       if (x->constant) weight_bytes = std::max(weight_bytes, k_.slots[size_t(x->node.src(0).src(0).arg_int())].layout.elems() * bits(x->node.dtype()) / 8);
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && m <= 32;
-    Tile t = best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold);
+    bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
+    Tile t = turned ? turned_tile(m) : best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold);
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
@@ -254,8 +271,9 @@ class Planner {
       apply({OptKind::Upcast, rows_id, t.rows});
       if (rest > 1) apply({OptKind::Upcast, rows_id + 100, rest});
     }
+    if (turned) apply({OptKind::Unroll, last_id, t.lanes});
     // Depthwise rows share what they load along the window.
-    if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});
+    else if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});
     else if (t.rows * t.vectors <= 4)
       for (i64 u : {4, 2})
         if (last_size % u == 0 && last_size > u && apply({OptKind::Unroll, last_id, u})) break;

@@ -21,7 +21,7 @@ class Layers {
   Case run() {
     Arena::Scope scope(*c_.graph.arena);
     if (chance(70)) add(input({1, any({1, 3, 4, 8, 16, 17}), any({4, 5, 7, 8, 14}), any({4, 6, 8, 9, 16})}));
-    else add(input({any({1, 2}), any({4, 7, 16}), any({8, 12, 24, 33})}));
+    else add(input({any({1, 2}), any({4, 7, 16, 32}), any({8, 12, 16, 24, 32, 33})}));
     i64 layers = pick(2, 6);
     for (i64 made = 0, tries = 0; made < layers && tries < 100; tries++) made += grow();
     std::vector<UOp> out;
