@@ -36,11 +36,11 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   i64 constants = 0;
   for (const ConstantData& c : g.constants) constants += i64(c.bytes.size());
   for (UOp u : toposort(g.sink)) {
-    std::optional<Conv3x3> c = match_conv3x3(u);
+    std::optional<Conv3> c = match_conv3(u);
     if (!c) continue;
     Choice choice;
     choice.value = u;
-    choice.label = str("conv 3x3 ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
+    choice.label = str("conv ", c->taps[0], "x", c->taps[1], " ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
     choice.alternatives = {{"direct", direct_cycles(*c, target, constants), 0},
                            {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2)},
                            {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4)}};
@@ -58,7 +58,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   Arena::Scope scope(*g.arena);
   Graph r = g;
   struct Picked {
-    Conv3x3 conv;
+    Conv3 conv;
     i64 f;
   };
   std::map<u32, Picked> picked;  // by node id
@@ -66,7 +66,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   for (const Choice& c : choices) {
     TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
     if (c.picked == 0) continue;
-    std::optional<Conv3x3> conv = match_conv3x3(c.value);
+    std::optional<Conv3> conv = match_conv3(c.value);
     TG_CHECK(conv, "not a choice of this graph: ", c.label);
     picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
     buffer[winograd_input(*conv)] = 1;
@@ -78,10 +78,10 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     auto [it, fresh] = made.try_emplace({p.conv.weight.id(), p.f});
     if (!fresh) return it->second;
     const ConstantData& w = g.constants[size_t(p.conv.weight.arg_int())];
-    i64 places = (p.f + 2) * (p.f + 2);
-    std::shared_ptr<f32[]> owner(new f32[size_t(places * p.conv.in * p.conv.out)]);
-    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {places, p.conv.in, p.conv.out}, {}, owner};
-    u.bytes = std::span(reinterpret_cast<const u8*>(owner.get()), size_t(places * p.conv.in * p.conv.out) * sizeof(f32));
+    i64 all = places(p.conv, p.f, 0) * places(p.conv, p.f, 1);
+    std::shared_ptr<f32[]> owner(new f32[size_t(all * p.conv.in * p.conv.out)]);
+    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {all, p.conv.in, p.conv.out}, {}, owner};
+    u.bytes = std::span(reinterpret_cast<const u8*>(owner.get()), size_t(all * p.conv.in * p.conv.out) * sizeof(f32));
     transforms.push_back([p, bytes = w.bytes, to = owner.get()] { winograd_weights(p.conv, p.f, bytes, to); });
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));

@@ -30,7 +30,7 @@ Work work_of(const Schedule& s, const Call& c) {
 namespace {
 
 // Measured on Zen 4 with vectors of 16 floats; the ratios are much the same on other cores.
-constexpr f64 kInputCycles[] = {0, 0, 75, 0, 170}, kOutputCycles[] = {0, 0, 50, 0, 120};  // a vector of channels of a tile, by f
+constexpr f64 kInputCycles = 4.5, kOutputCycles = 3.3;  // a vector of channels, a place of a block
 constexpr f64 kCacheBytes = 24;         // a cycle, from and to L2 and L3
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
@@ -50,22 +50,23 @@ f64 with_weights(f64 product, f64 bytes, i64 constants) {
 
 }  // namespace
 
-f64 direct_cycles(const Conv3x3& c, const Target& t, i64 constants) {
+f64 direct_cycles(const Conv3& c, const Target& t, i64 constants) {
   // Lanes along the channels out, or for few of them along the columns or the channels in.
   f64 products = std::min({f64(c.in) * filled(c.out, t), f64(c.out) * filled(c.in, t), f64(c.in * c.out) * filled(c.columns, t) / f64(c.columns)});
-  f64 fma = 9 * f64(c.n * c.rows * c.columns) * products;
-  return with_weights(fma / fma_per_cycle(t) / 0.97, 4 * 9 * f64(c.in * c.out), constants) + kKernelCycles;
+  f64 taps = f64(c.taps[0] * c.taps[1]);
+  f64 fma = taps * f64(c.n * c.rows * c.columns) * products;
+  return with_weights(fma / fma_per_cycle(t) / 0.97, 4 * taps * f64(c.in * c.out), constants) + kKernelCycles;
 }
 
-f64 winograd_cycles(const Conv3x3& c, i64 f, const Target& t, i64 constants) {
-  f64 places = f64((f + 2) * (f + 2)), tiles = f64(c.n * ((c.rows + f - 1) / f) * ((c.columns + f - 1) / f));
+f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {
+  f64 all = f64(places(c, f, 0) * places(c, f, 1)), tiles = f64(c.n * blocks(c, f, 0) * blocks(c, f, 1));
   f64 lanes = f64(t.vector_bytes) / 4, scale = 64.0 / f64(t.vector_bytes);
-  f64 product = places * tiles * f64(c.in) * filled(c.out, t) / fma_per_cycle(t) / 0.93;
+  f64 product = all * tiles * f64(c.in) * filled(c.out, t) / fma_per_cycle(t) / 0.93;
   // Few rows of tiles leave the product waiting for weights that each is used a few times.
   if (tiles < 12) product *= 12 / tiles;
-  f64 transforms = tiles * (filled(c.in, t) / lanes * kInputCycles[f] + filled(c.out, t) / lanes * kOutputCycles[f]) * std::min(scale, 1.5);
-  f64 moved = 2 * 4 * places * tiles * f64(c.in + c.out);
-  return with_weights(product, 4 * places * f64(c.in * c.out), constants) + transforms + moved / kCacheBytes + 3 * kKernelCycles;
+  f64 transforms = tiles * (filled(c.in, t) / lanes * kInputCycles * all + filled(c.out, t) / lanes * kOutputCycles * all) * std::min(scale, 1.5);
+  f64 moved = 2 * 4 * all * tiles * f64(c.in + c.out);
+  return with_weights(product, 4 * all * f64(c.in * c.out), constants) + transforms + moved / kCacheBytes + 3 * kKernelCycles;
 }
 
 f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }

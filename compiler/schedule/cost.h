@@ -11,9 +11,9 @@ struct Work {
 };
 Work work_of(const Schedule& s, const Call& c);
 
-// Cycles of one core for a 3x3 convolution, directly and as F(f, 3), in a model whose constants take `constants` bytes in all.
-f64 direct_cycles(const Conv3x3& c, const Target& t, i64 constants);
-f64 winograd_cycles(const Conv3x3& c, i64 f, const Target& t, i64 constants);
+// Cycles of one core for such a convolution, directly and as F(f, 3), in a model whose constants take `constants` bytes in all.
+f64 direct_cycles(const Conv3& c, const Target& t, i64 constants);
+f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants);
 // By how much F(f, 3) may err beyond the plain sum: of the largest result, for inputs and weights without a trend.
 f64 winograd_error(i64 f);
 

@@ -2,6 +2,7 @@
 // product costs more than writing the input once more. Scratch buffers need no copy, their producers store the border.
 #include <algorithm>
 
+#include "schedule/realize.h"
 #include "schedule/schedule.h"
 
 namespace tg {
@@ -46,6 +47,7 @@ UOp copy_padded_inputs(UOp sink) {
     for (UOp s : u.src()) src.push_back(to[s]);
     if (copied[u]) src[0] = tensor::contiguous(src[0]);
     to[u] = with_src(u, src);
+    if (to[u] != u) carry_asked(u, to[u]);
   }
   return to[sink];
 }

@@ -54,6 +54,11 @@ std::vector<UOp> ranges_in(std::span<const UOp> exprs) {
 
 Asked& asked() { return Arena::current().side<Asked>(); }
 void act_as_contraction(UOp u) { asked().contraction[u] = 1; }
+void carry_asked(UOp from, UOp to) {
+  Asked& a = asked();
+  if (u8 v = a.inlined[from]) a.inlined[to] = v;
+  if (u8 v = a.contraction[from]) a.contraction[to] = v;
+}
 void keep_in_kernel(UOp from, UOp until) {
   Memo<u8> above;  // nodes of which `until` is below
   above[until] = 1;

@@ -51,6 +51,7 @@ struct Asked {
 };
 void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included
 void act_as_contraction(UOp u);
+void carry_asked(UOp from, UOp to);        // to: what a later rewrite makes of `from`
 Asked& asked();                            // of the current arena
 
 }  // namespace tg

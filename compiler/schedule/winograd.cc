@@ -26,13 +26,10 @@ i64 axis_of(UOp coordinate) {
   return coordinate.is(Op::Range) ? coordinate.arg<RangeArg>().id : -2;
 }
 
-bool one_by_one(const WindowArg& w) {
-  return w.axes == Ints{2, 3} && w.k == Ints{3, 3} && w.stride == Ints{1, 1} && w.dilation == Ints{1, 1};
-}
-
+// PAD by zeros along spatial axes.
 bool is_zero_pad(UOp u) {
   if (!u.is(Op::Pad) || !u.src(3).is_const(0)) return false;
-  for (size_t i = 0; i < 4; i++)
+  for (size_t i = 0; i < rank(u); i++)
     for (size_t side : {1, 2})
       if (!u.src(side).src(i).is_const() || (i < 2 && !u.src(side).src(i).is_const(0))) return false;
   return true;
@@ -40,7 +37,7 @@ bool is_zero_pad(UOp u) {
 
 }  // namespace
 
-std::optional<Conv3x3> match_conv3x3(UOp u) {
+std::optional<Conv3> match_conv3(UOp u) {
   if (!u.is(Op::Reduce) || u.dtype() != DType(Kind::F32) || u.arg<ReduceArg>().kind != ReduceKind::Add) return {};
   UOp product = u.src(0);
   if (!product.is(Op::Mul) || !has_const_shape(product)) return {};
@@ -51,19 +48,30 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
   for (int side = 0; side < 2; side++) {
     Shape xi = at, wi = at;
     UOp window = through_movement(product.src(size_t(side)), &xi), weight = through_movement(product.src(size_t(1 - side)), &wi);
-    if (!window.is(Op::Window) || !weight.is(Op::Constant) || rank(window) != 6 || !one_by_one(window.arg<WindowArg>())) continue;
-    Conv3x3 c;
+    if (!window.is(Op::Window) || !weight.is(Op::Constant)) continue;
+    const size_t r = rank(window.src(0));
+    if (r != 3 && r != 4) continue;
+    Conv3 c;
     c.sum = u, c.weight = weight;
-    Ints x_axis;  // of the product: n, channel in, row, column, window row, window column
-    for (UOp i : xi) x_axis.push_back(axis_of(i));
+    // Axes of the product: n, channel in, row, column, row and column of the window; -1: of size 1.
+    Ints x_axis{axis_of(xi[0]), axis_of(xi[1]), r == 4 ? axis_of(xi[2]) : -1, axis_of(xi[r - 1]), -1, -1};
+    WindowArg arg = window.arg<WindowArg>();
+    bool fits = true;
+    for (size_t i = 0; i < arg.axes.size(); i++) {
+      size_t column = size_t(arg.axes[i]) == r - 1;
+      fits &= arg.axes[i] >= 2 && (arg.k[i] == 1 || arg.k[i] == 3) && arg.stride[i] == 1 && arg.dilation[i] == 1;
+      c.taps[column] = arg.k[i];
+      x_axis[4 + column] = axis_of(xi[r + i]);
+    }
     auto summed = [&](i64 a) { return std::binary_search(axes.begin(), axes.end(), a); };
-    bool fits = axes.size() == 3;
-    for (size_t i = 0; i < 6; i++) {
-      bool sum = i == 1 || i >= 4;
-      fits &= x_axis[i] >= (sum ? 0 : -1) && (x_axis[i] < 0 || summed(x_axis[i]) == sum);
+    i64 sums = 0, longer = std::count_if(axes.begin(), axes.end(), [&](i64 a) { return size[size_t(a)] != 1; });
+    for (size_t i = 0; i < 6 && fits; i++) {
+      bool sum = i == 1 || (i >= 4 && c.taps[i - 4] == 3);
+      sums += sum;
+      fits &= x_axis[i] >= (sum ? 0 : -1) && (i < 4 || sum || x_axis[i] == -1) && (x_axis[i] < 0 || summed(x_axis[i]) == sum);
       for (size_t j = 0; j < i; j++) fits &= x_axis[i] < 0 || x_axis[i] != x_axis[j];
     }
-    if (!fits) continue;
+    if (!fits || (c.taps[0] == 1 && c.taps[1] == 1) || longer != sums) continue;
     // The weights see the summed axes and one more: the channel out.
     i64 out_axis = -1;
     Ints weight_axes{-1, -1, -1, -1};  // of the constant: out, in, row, column; -1: of size 1
@@ -81,7 +89,7 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
       fits &= weight_axes[size_t(place)] < 0;
       weight_axes[size_t(place)] = i64(i);
     }
-    for (size_t place = 1; place < 4; place++) fits &= weight_axes[place] >= 0;
+    fits &= weight_axes[1] >= 0 && (c.taps[0] == 1 || weight_axes[2] >= 0) && (c.taps[1] == 1 || weight_axes[3] >= 0);
     // Every other axis of the product must be of size 1: nothing else is repeated.
     for (size_t i = 0; i < size.size(); i++)
       if (size[i] != 1 && i64(i) != out_axis && std::find(x_axis.begin(), x_axis.end(), i64(i)) == x_axis.end()) fits = false;
@@ -94,12 +102,12 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
     }
     auto extent = [&](i64 a) { return a < 0 ? 1 : size[size_t(a)]; };
     c.n = extent(x_axis[0]), c.in = extent(x_axis[1]), c.rows = extent(x_axis[2]), c.columns = extent(x_axis[3]), c.out = extent(out_axis);
-    if (c.n * c.out * c.rows * c.columns == 0 || const_shape(window)[0] != c.n || const_shape(window)[1] != c.in ||
-        const_shape(window)[2] != c.rows || const_shape(window)[3] != c.columns)
-      continue;
+    std::vector<i64> w = const_shape(window);
+    if (c.n * c.out * c.rows * c.columns == 0 || w[0] != c.n || w[1] != c.in || (r == 4 ? w[2] : 1) != c.rows || w[r - 1] != c.columns) continue;
     c.x = window.src(0);
     while (is_zero_pad(c.x)) {
-      c.top += c.x.src(1).src(2).as_int(), c.left += c.x.src(1).src(3).as_int();
+      if (r == 4) c.top += c.x.src(1).src(2).as_int();
+      c.left += c.x.src(1).src(r - 1).as_int();
       c.x = c.x.src(0);
     }
     std::vector<std::pair<i64, i64>> order{{x_axis[0], 0}, {out_axis, 1}, {x_axis[2], 2}, {x_axis[3], 3}};
@@ -110,7 +118,7 @@ std::optional<Conv3x3> match_conv3x3(UOp u) {
   return {};
 }
 
-UOp winograd_input(const Conv3x3& c) {
+UOp winograd_input(const Conv3& c) {
   UOp u = c.x;
   while (is_movement(u.op()) && !u.is(Op::Concat)) u = u.src(0);
   return u;
@@ -125,10 +133,13 @@ constexpr f64 kG4[6][3] = {{1. / 4, 0, 0},           {-1. / 6, -1. / 6, -1. / 6}
 
 }  // namespace
 
-void winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights, f32* u) {
+void winograd_weights(const Conv3& c, i64 f, std::span<const u8> weights, f32* u) {
   TG_CHECK(f == 2 || f == 4, "no F(", f, ",3)");
-  const f64(*g)[3] = f == 2 ? kG2 : kG4;
-  const i64 k = f + 2;
+  constexpr f64 kOne[1][3] = {{1, 0, 0}};
+  const f64(*matrix)[3] = f == 2 ? kG2 : kG4;
+  const f64(*gr)[3] = c.taps[0] == 3 ? matrix : kOne;
+  const f64(*gc)[3] = c.taps[1] == 3 ? matrix : kOne;
+  const i64 kr = places(c, f, 0), kc = places(c, f, 1), tr = c.taps[0], tc = c.taps[1];
   const Ints& stride = c.weight_stride;
   auto w = [&](i64 at) {
     f32 v;
@@ -136,20 +147,27 @@ void winograd_weights(const Conv3x3& c, i64 f, std::span<const u8> weights, f32*
     return f64(v);
   };
   // A row of channels out at a time: G w, then times G transposed.
-  std::vector<f64> row(size_t(9 * c.out)), half(size_t(3 * k * c.out));
+  std::vector<f64> row(size_t(9 * c.out)), half(size_t(3 * kr * c.out));
   for (i64 ci = 0; ci < c.in; ci++) {
     for (i64 co = 0; co < c.out; co++)
-      for (i64 p = 0; p < 9; p++) row[size_t(p * c.out + co)] = w(co * stride[0] + ci * stride[1] + p / 3 * stride[2] + p % 3 * stride[3]);
-    for (i64 i = 0; i < k; i++)
-      for (i64 q = 0; q < 3; q++)
-        for (i64 co = 0; co < c.out; co++)
-          half[size_t((i * 3 + q) * c.out + co)] =
-              g[i][0] * row[size_t(q * c.out + co)] + g[i][1] * row[size_t((3 + q) * c.out + co)] + g[i][2] * row[size_t((6 + q) * c.out + co)];
-    for (i64 i = 0; i < k; i++)
-      for (i64 j = 0; j < k; j++) {
-        f32* to = u + ((i * k + j) * c.in + ci) * c.out;
+      for (i64 p = 0; p < tr; p++)
+        for (i64 q = 0; q < tc; q++) row[size_t((p * 3 + q) * c.out + co)] = w(co * stride[0] + ci * stride[1] + p * stride[2] + q * stride[3]);
+    for (i64 i = 0; i < kr; i++)
+      for (i64 q = 0; q < tc; q++)
+        for (i64 co = 0; co < c.out; co++) {
+          f64 sum = 0;
+          for (i64 p = 0; p < tr; p++) sum += gr[i][p] * row[size_t((p * 3 + q) * c.out + co)];
+          half[size_t((i * 3 + q) * c.out + co)] = sum;
+        }
+    for (i64 i = 0; i < kr; i++)
+      for (i64 j = 0; j < kc; j++) {
+        f32* to = u + ((i * kc + j) * c.in + ci) * c.out;
         const f64* h = half.data() + i * 3 * c.out;
-        for (i64 co = 0; co < c.out; co++) to[co] = f32(g[j][0] * h[co] + g[j][1] * h[c.out + co] + g[j][2] * h[2 * c.out + co]);
+        for (i64 co = 0; co < c.out; co++) {
+          f64 sum = 0;
+          for (i64 q = 0; q < tc; q++) sum += gc[j][q] * h[q * c.out + co];
+          to[co] = f32(sum);
+        }
       }
   }
 }
@@ -185,18 +203,18 @@ class Writer {
     for (size_t i = v.size() - 1; i-- > 0;) all = where(tensor::expand(eq(place, idx(i64(i))), full), tensor::expand(v[i], full), all);
     return all;
   }
-  // Both passes over x (k, k, ..): along axis 0, then along axis 1.
+  // Both passes over x (rows, columns, ..): along axis 0, then along axis 1, where there is anything to transform.
   template <class F>
   UOp both(UOp x, F pass) {
-    size_t k = size_t(shape(x)[0].as_int());
-    std::vector<UOp> columns;
-    for (size_t j = 0; j < k; j++) {
-      std::vector<UOp> d;
-      UOp column = tensor::slice(x, 1, idx(i64(j)), idx(i64(j) + 1));
-      for (size_t i = 0; i < k; i++) d.push_back(tensor::slice(column, 0, idx(i64(i)), idx(i64(i) + 1)));
-      columns.push_back(join(pass(d), 0));
-    }
-    return join(pass(columns), 1);
+    return along(along(x, 0, pass), 1, pass);
+  }
+  template <class F>
+  UOp along(UOp x, size_t axis, F pass) {
+    std::vector<i64> n = const_shape(x);
+    if (n[axis] == 1) return x;
+    std::vector<UOp> d;
+    for (i64 i = 0; i < n[axis]; i++) d.push_back(tensor::slice(x, axis, idx(i), idx(i + 1)));
+    return join(pass(d), axis);
   }
 
  private:
@@ -205,26 +223,31 @@ class Writer {
 
 }  // namespace
 
-UOp winograd(const Conv3x3& c, i64 f, UOp x, UOp u, const Target& target) {
+UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target) {
   Writer w(target.has_fma);
-  const i64 k = f + 2, th = (c.rows + f - 1) / f, tw = (c.columns + f - 1) / f, tiles = c.n * th * tw;
+  const i64 fr = results(c, f, 0), fc = results(c, f, 1), kr = places(c, f, 0), kc = places(c, f, 1);
+  const i64 br = blocks(c, f, 0), bc = blocks(c, f, 1), all = c.n * br * bc;
+  if (rank(x) == 3) {
+    std::vector<i64> d = const_shape(x);
+    x = tensor::reshape(x, dims({d[0], d[1], 1, d[2]}));
+  }
   std::vector<i64> d = const_shape(x);
-  // V (k, k, tiles, in): the blocks of k x k that lie f apart. The last ones may reach beyond the convolution's own padding.
-  i64 bottom = f * th + 2 - c.top - d[2], right = f * tw + 2 - c.left - d[3];
+  // V (kr, kc, blocks, in): the blocks of kr x kc places that lie fr and fc apart. The last ones may reach beyond the convolution's own padding.
+  i64 bottom = fr * br + c.taps[0] - 1 - c.top - d[2], right = fc * bc + c.taps[1] - 1 - c.left - d[3];
   UOp padded = tensor::pad(x, dims({0, 0, c.top, c.left}), dims({0, 0, bottom, right}), konst_f(Kind::F32, 0));
-  UOp blocks = tensor::permute(tensor::window(padded, {{2, 3}, {k, k}, {f, f}, {1, 1}}), Ints{4, 5, 0, 2, 3, 1});
-  UOp v = w.both(tensor::reshape(blocks, dims({k, k, tiles, c.in})), [&](const std::vector<UOp>& a) { return w.input(a); });
+  UOp cut = tensor::permute(tensor::window(padded, {{2, 3}, {kr, kc}, {fr, fc}, {1, 1}}), Ints{4, 5, 0, 2, 3, 1});
+  UOp v = w.both(tensor::reshape(cut, dims({kr, kc, all, c.in})), [&](const std::vector<UOp>& a) { return w.input(a); });
   keep_in_kernel(v, x);
   v = tensor::contiguous(v);
-  // M (k, k, tiles, out)
-  Shape full = dims({k * k, tiles, c.out, c.in});
-  UOp a = tensor::expand(tensor::reshape(v, dims({k * k, tiles, 1, c.in})), full);
-  UOp b = tensor::expand(tensor::reshape(tensor::permute(u, Ints{0, 2, 1}), dims({k * k, 1, c.out, c.in})), full);
+  // M (kr, kc, blocks, out)
+  Shape full = dims({kr * kc, all, c.out, c.in});
+  UOp a = tensor::expand(tensor::reshape(v, dims({kr * kc, all, 1, c.in})), full);
+  UOp b = tensor::expand(tensor::reshape(tensor::permute(u, Ints{0, 2, 1}), dims({kr * kc, 1, c.out, c.in})), full);
   UOp m = tensor::contiguous(tensor::reduce(a * b, ReduceKind::Add, {3}));
-  UOp y = tensor::reshape(m, dims({k, k, tiles, c.out}));
-  y = w.both(y, [&](const std::vector<UOp>& s) { return w.output(s); });  // (f, f, tiles, out)
-  y = tensor::permute(tensor::reshape(y, dims({f, f, c.n, th, tw, c.out})), Ints{2, 5, 3, 0, 4, 1});
-  y = tensor::reshape(y, dims({c.n, c.out, th * f, tw * f}));
+  UOp y = tensor::reshape(m, dims({kr, kc, all, c.out}));
+  y = w.both(y, [&](const std::vector<UOp>& s) { return w.output(s); });  // (fr, fc, blocks, out)
+  y = tensor::permute(tensor::reshape(y, dims({fr, fc, c.n, br, bc, c.out})), Ints{2, 5, 3, 0, 4, 1});
+  y = tensor::reshape(y, dims({c.n, c.out, br * fr, bc * fc}));
   y = tensor::shrink(y, dims({0, 0, 0, 0}), dims({c.n, c.out, c.rows, c.columns}), dims({1, 1, 1, 1}));
   y = tensor::reshape(tensor::permute(y, c.order), shape(c.sum));
   keep_in_kernel(y, m);

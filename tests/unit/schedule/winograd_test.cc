@@ -180,6 +180,47 @@ TEST_F(Winograd, WeightsThatLieInAnotherOrder) {
   for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 1e-5);
 }
 
+// x (N, C, ..), w (M, C, k..) with a window of any rank and padding of one at each side of an axis of 3 taps.
+UOp conv_of(UOp x, UOp w) {
+  std::vector<i64> k = const_shape(w), d = const_shape(x), pads(d.size());
+  WindowArg a;
+  for (size_t i = 2; i < d.size(); i++) {
+    pads[i] = k[i] == 3;
+    a.axes.push_back(i64(i)), a.k.push_back(k[i]), a.stride.push_back(1), a.dilation.push_back(1);
+  }
+  UOp v = tensor::window(tensor::pad(x, dims(std::span<const i64>(pads)), dims(std::span<const i64>(pads)), konst_f(Kind::F32, 0)), a);
+  std::vector<i64> out = const_shape(v), vs{d[0], 1}, ws{1, k[0], k[1]}, full{d[0], k[0]};
+  for (size_t i = 1; i < out.size(); i++) vs.push_back(out[i]), full.push_back(out[i]);
+  for (size_t i = 2; i < d.size(); i++) ws.push_back(1);
+  Ints axes{2};
+  for (size_t i = 2; i < d.size(); i++) ws.push_back(k[i]), axes.push_back(i64(d.size() + i - 1));
+  UOp p = tensor::expand(tensor::reshape(v, dims(std::span<const i64>(vs))), dims(std::span<const i64>(full))) *
+          tensor::expand(tensor::reshape(w, dims(std::span<const i64>(ws))), dims(std::span<const i64>(full)));
+  return tensor::reduce(p, ReduceKind::Add, axes);
+}
+TEST_F(Winograd, AlongOneAxis) {
+  struct Line {
+    std::vector<i64> x, w;
+  };
+  const Line lines[] = {{{1, 4, 6, 9}, {5, 4, 1, 3}}, {{2, 3, 7, 5}, {4, 3, 3, 1}}, {{1, 6, 13}, {3, 6, 3}}, {{2, 2, 8}, {2, 2, 3}}, {{1, 3, 1, 10}, {2, 3, 3, 3}}};
+  for (const Line& l : lines)
+    for (u32 alternative : {1u, 2u}) {
+      SCOPED_TRACE(str(join(l.x, "x"), " by ", join(l.w, "x"), " alternative ", alternative));
+      g = {};
+      bytes.clear();
+      UOp x = input(l.x), w = random_weight(l.w);
+      finish(conv_of(x, w));
+      Values vx = values(Kind::F32, l.x, random(tg::count(l.x)));
+      Values want = eval_graph(g, std::vector<Values>{vx})[0];
+      Context any{{settings::WINO, 1}};
+      Graph chosen = with(alternative);
+      ASSERT_EQ(chosen.constants.size(), 2u);
+      EXPECT_EQ(schedule(chosen, Target{}).calls.size(), 3u);
+      Values got = run(chosen, {vx});
+      for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 2e-5) << i;
+    }
+}
+
 // --- legality ---------------------------------------------------------------------------------------------------------------------------
 TEST_F(Winograd, IsForWindowsOf3x3OneByOne) {
   UOp x = input({1, 8, 9, 9});
@@ -188,6 +229,9 @@ TEST_F(Winograd, IsForWindowsOf3x3OneByOne) {
   EXPECT_EQ(choices(conv(x, weight({4, 8, 3, 3}), 1, 2)), 0u) << "stride 2";
   EXPECT_EQ(choices(conv(x, weight({4, 8, 5, 5}), 1)), 0u) << "5x5";
   EXPECT_EQ(choices(conv(x, weight({4, 8, 1, 1}))), 0u) << "1x1";
+  EXPECT_EQ(choices(conv_of(x, weight({4, 8, 1, 1}))), 0u) << "1x1 with a window";
+  EXPECT_EQ(choices(conv_of(x, weight({4, 8, 3, 1}))), 1u);
+  EXPECT_EQ(choices(conv_of(x, weight({4, 8, 1, 5}))), 0u) << "1x5";
 }
 TEST_F(Winograd, IsNotForDilatedOrGroupedOnes) {
   UOp x = input({1, 8, 9, 9}), w = weight({4, 8, 3, 3});
@@ -276,6 +320,18 @@ TEST_F(Winograd, IsStoredForSeveralReadersAndForAPool) {
   finish(max_pool(relu(y), 2, 2));
   Context any{{settings::WINO, 1}};
   EXPECT_EQ(schedule(with(2), Target{}).calls.size(), 4u) << "the transform back does not run inside the pool";
+}
+TEST_F(Winograd, IsThreeKernelsBehindAnInputThatIsCopied) {
+  // The first convolution's padded input is copied, which makes the nodes above it anew.
+  UOp x = relu(conv(input({1, 32, 24, 24}), weight({16, 32, 5, 5}), 2));
+  UOp y = relu(conv(x, weight({16, 16, 3, 3})));
+  finish(max_pool(y, 2, 2));
+  i64 direct = i64(schedule(g, Target{}).calls.size());
+  Context any{{settings::WINO, 1}};
+  s = schedule(with(2), Target{});
+  EXPECT_EQ(names(), (std::vector<std::string>{"elementwise_1_32_24_24", "conv_1_16_24_24", "transform_6_6_36_16", "matmul_36_36_16",
+                                               "transform_1_16_22_22", "reduce_1_16_11_11"}));
+  EXPECT_EQ(i64(s.calls.size()), direct + 2);
 }
 TEST_F(Winograd, LeavesTheGraphAsItWas) {
   finish(conv(input({1, 8, 8, 8}), weight({8, 8, 3, 3}), 1));
