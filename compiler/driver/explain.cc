@@ -40,7 +40,8 @@ KernelJob probe(const Target& t, i64 rows, i64 columns, i64 depth) {
     store = node(Op::Store, Kind::Void, {node(Op::Index, Kind::F32, {o, i, c}), sum, i, c});
   } else {
     UOp o = buffer(0, {rows}), a = buffer(1, {rows, depth});
-    store = node(Op::Store, Kind::Void, {node(Op::Index, Kind::F32, {o, i}), node(Op::Reduce, Kind::F32, {load(a, {i, l}), l}, ReduceArg{}.ints()), i});
+    store = node(Op::Store, Kind::Void,
+                 {node(Op::Index, Kind::F32, {o, i}), node(Op::Reduce, Kind::F32, {load(a, {i, l}), l}, ReduceArg{}.ints()), i});
   }
   j.ast = print(node(Op::Sink, Kind::Void, {store}));
   j.renderer = t.renderer, j.arch = t.arch, j.entry = "probe";
@@ -119,8 +120,10 @@ Explained explain(const KernelPlan& plan, std::span<const CompiledKernel> compil
       }
     }
     Result<Measured> m = timed(plan.jobs[i], compiled[i], measurer);
-    if (m) k.ns = m->ns;
-    else k.unfit = m.why();
+    if (m)
+      k.ns = m->ns;
+    else
+      k.unfit = m.why();
     f64 by_arithmetic = e.gflops > 0 ? f64(k.work.flops) / e.gflops : 0, by_memory = e.gbytes > 0 ? f64(k.work.bytes) / e.gbytes : 0;
     k.by_memory = by_memory > by_arithmetic, k.roofline_ns = std::max(by_memory, by_arithmetic);
     e.kernels.push_back(std::move(k));
@@ -137,8 +140,8 @@ std::string explained_text(const Explained& e, i64 most) {
   for (const ExplainedKernel& k : e.kernels) total += k.ns * f64(k.launches), roof += k.roofline_ns * f64(k.launches);
   std::snprintf(line, sizeof line, "one thread here: %.1f GFLOP/s in a register tile, %.1f GB/s from memory\n", e.gflops, e.gbytes);
   std::string out = line;
-  std::snprintf(line, sizeof line, "kernels %.3f ms, at the roofline %.3f ms (%s)\n%10s %6s %9s %8s %9s  kernel\n", total * 1e-6, roof * 1e-6, share(roof, total).c_str(), "us", "%",
-                "GFLOP/s", "GB/s", "roofline");
+  std::snprintf(line, sizeof line, "kernels %.3f ms, at the roofline %.3f ms (%s)\n%10s %6s %9s %8s %9s  kernel\n", total * 1e-6,
+                roof * 1e-6, share(roof, total).c_str(), "us", "%", "GFLOP/s", "GB/s", "roofline");
   out += line;
   i64 shown = 0;
   for (const ExplainedKernel& k : e.kernels) {
@@ -146,18 +149,27 @@ std::string explained_text(const Explained& e, i64 most) {
       out += str("and ", e.kernels.size() - size_t(most), " more kernels (--kernels 0 shows all)\n");
       break;
     }
-    std::snprintf(line, sizeof line, "%10.2f %6.1f %9.1f %8.1f %9s  %s%s\n", k.ns * 1e-3, total > 0 ? 100 * k.ns * f64(k.launches) / total : 0,
-                  k.ns > 0 ? f64(k.work.flops) / k.ns : 0, k.ns > 0 ? f64(k.work.bytes) / k.ns : 0, share(k.roofline_ns, k.ns).c_str(), k.name.c_str(),
+    std::snprintf(line, sizeof line, "%10.2f %6.1f %9.1f %8.1f %9s  %s%s\n", k.ns * 1e-3,
+                  total > 0 ? 100 * k.ns * f64(k.launches) / total : 0, k.ns > 0 ? f64(k.work.flops) / k.ns : 0,
+                  k.ns > 0 ? f64(k.work.bytes) / k.ns : 0, share(k.roofline_ns, k.ns).c_str(), k.name.c_str(),
                   k.launches > 1 ? str(" x ", k.launches).c_str() : "");
     out += line;
     if (!k.unfit.empty()) out += str("           it cannot be timed: ", k.unfit, "\n");
     const Estimate& s = k.estimate;
     f64 cycles = std::max({s.arithmetic, s.loads, s.stores, s.latency, s.l2, s.l3, s.memory, 1.0});
     std::string parts;
-    for (auto [name, v] : {std::pair{"arithmetic", s.arithmetic}, {"loads", s.loads}, {"stores", s.stores}, {"latency", s.latency}, {"spills", s.spills},
-                           {"loops", s.loops}, {"second cache", s.l2}, {"last cache", s.l3}, {"memory", s.memory}})
+    for (auto [name, v] : {std::pair{"arithmetic", s.arithmetic},
+                           {"loads", s.loads},
+                           {"stores", s.stores},
+                           {"latency", s.latency},
+                           {"spills", s.spills},
+                           {"loops", s.loops},
+                           {"second cache", s.l2},
+                           {"last cache", s.l3},
+                           {"memory", s.memory}})
       if (v >= 0.3 * cycles) parts += str(parts.empty() ? "" : ", ", name, " ", share(v, cycles));
-    out += str("           bound by ", s.bound(), " by the estimate (", parts, "), by ", k.by_memory ? "memory" : "arithmetic", " at the roofline; tasks ", k.tasks, "\n");
+    out += str("           bound by ", s.bound(), " by the estimate (", parts, "), by ", k.by_memory ? "memory" : "arithmetic",
+               " at the roofline; tasks ", k.tasks, "\n");
     out += str("           Opts ", k.opts.empty() ? "none" : k.opts, "\n");
     std::string_view told = k.told;
     if (told.empty()) out += "           no search of it is known (BEAM=4 searches)\n";

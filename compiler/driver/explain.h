@@ -12,12 +12,12 @@ namespace tg::driver {
 
 struct ExplainedKernel {
   std::string name, entry, opts;
-  std::string told;    // what a search of it tried; "" if none is known
-  std::string unfit;   // why it could not be timed
+  std::string told;   // what a search of it tried; "" if none is known
+  std::string unfit;  // why it could not be timed
   i64 launches = 0, tasks = 1;
   Work work;
-  f64 ns = 0;          // of one launch, all tasks on one thread
-  f64 roofline_ns = 0; // what arithmetic and memory allow at the least
+  f64 ns = 0;           // of one launch, all tasks on one thread
+  f64 roofline_ns = 0;  // what arithmetic and memory allow at the least
   bool by_memory = false;
   Estimate estimate;
 };

@@ -29,8 +29,8 @@ namespace tg::driver {
 namespace {
 
 constexpr size_t kListsPerJob = 16, kNearest = 3, kNearKept = 32;
-constexpr f64 kLeastShare = 0.002;   // of the model's time: kernels below are left to the heuristics
-constexpr f64 kLeastWin = 0.985;     // of the heuristics' time, timed in turns: a winner takes no more
+constexpr f64 kLeastShare = 0.002;  // of the model's time: kernels below are left to the heuristics
+constexpr f64 kLeastWin = 0.985;    // of the heuristics' time, timed in turns: a winner takes no more
 constexpr size_t kFinalists = 3;
 
 f64 seconds() { return std::chrono::duration<f64>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -77,7 +77,13 @@ MeasuredProgram program_of(const CompiledKernel& k, const std::string& entry) { 
 class KernelTools : public BeamTools {
  public:
   KernelTools(const KernelJob& job, const Target& target, MeasureJob base, f64 base_ns, Workers& compilers, Workers& measurer, f64 deadline)
-      : job_(job), target_(target), measure_(std::move(base)), base_ns_(base_ns), compilers_(compilers), measurer_(measurer), deadline_(deadline) {}
+      : job_(job),
+        target_(target),
+        measure_(std::move(base)),
+        base_ns_(base_ns),
+        compilers_(compilers),
+        measurer_(measurer),
+        deadline_(deadline) {}
 
   std::vector<std::string> templates() override {
     return in_arena([&](const Kernel& plain) { return tg::templates(plain, action_limits()); });
@@ -105,8 +111,10 @@ class KernelTools : public BeamTools {
       std::vector<WorkBytes> single;
       for (size_t i = k * kListsPerJob; i < std::min(opts.size(), (k + 1) * kListsPerJob); i++) single.push_back(job_bytes(i, i + 1));
       for (Result<WorkBytes>& a : compilers_.run(single, timeout())) {
-        if (a) out.push_back(std::move(parse_proposals(*a)[0]));
-        else out.push_back(Result<Proposal>::no(a.why()));
+        if (a)
+          out.push_back(std::move(parse_proposals(*a)[0]));
+        else
+          out.push_back(Result<Proposal>::no(a.why()));
       }
     }
     limited_ = true;  // the first ones are seeds
@@ -196,8 +204,10 @@ class Tuner {
 
   Tuned run() {
     for (const KernelJob& j : plan_.jobs) keys_.push_back(kernel_digest(j));
-    if (settings::BEAM() > 0 && !from_.required) search();
-    else take();
+    if (settings::BEAM() > 0 && !from_.required)
+      search();
+    else
+      take();
     return std::move(out_);
   }
 
@@ -215,7 +225,8 @@ class Tuner {
       if (!e && old == from_.like.end()) continue;
       if (std::string why = refusal(plan_.jobs[i], opts); !why.empty()) {
         if (from_.required) fail("--log-required: kernel ", plan_.names[i], ": the log's Opts are refused: ", why);
-        out_.notes.push_back(str("kernel ", plan_.names[i], ": the ", e ? "log's" : "other bundle's", " Opts are refused (", why, "): heuristics instead"));
+        out_.notes.push_back(
+            str("kernel ", plan_.names[i], ": the ", e ? "log's" : "other bundle's", " Opts are refused (", why, "): heuristics instead"));
         continue;
       }
       plan_.jobs[i].opts = opts;
@@ -270,8 +281,10 @@ class Tuner {
         progress.step(plan_.names[i]);
         WorkBytes bytes = measure_job_bytes(k.measure);
         Result<WorkBytes> a = measurer.run(std::span(&bytes, 1), 60)[0];
-        if (a) k.base_ns = Measured::parse(*a).ns;
-        else k.unfit = a.why();
+        if (a)
+          k.base_ns = Measured::parse(*a).ns;
+        else
+          k.unfit = a.why();
       }
     }
     f64 total = 0;
@@ -313,6 +326,7 @@ class Tuner {
       if (!k.described) continue;  // Ctrl-C came early
       LogEntry e = k.found ? *k.found : entry(i, k, k.base.opts, k.base_ns);
       was += f64(k.launches) * e.base_ns, is += f64(k.launches) * e.ns;
+      if (!k.found) e.ns = e.base_ns = 0;  // what was not searched has no times in the log: they would make each run's another
       if (e.opts != k.base.opts) plan_.jobs[i].opts = e.opts;
       out_.log.add(e);
       if (searched) {
@@ -340,7 +354,9 @@ class Tuner {
     k.measure.base = program_of(k.base, job.entry);
     Hasher h;
     h.add(build_id()).add(compiler_version(target_)).add(settings::code_key()).add(keys_[i]);
-    for (i64 v : {settings::BEAM(), settings::BEAM_ESTIMATE(), settings::BEAM_UOPS_MAX(), settings::BEAM_UPCAST_MAX(), settings::BEAM_PADTO()}) h.add(u64(v));
+    for (i64 v :
+         {settings::BEAM(), settings::BEAM_ESTIMATE(), settings::BEAM_UOPS_MAX(), settings::BEAM_UPCAST_MAX(), settings::BEAM_PADTO()})
+      h.add(u64(v));
     k.key = h.done();
     k.described = true;
   }
@@ -378,7 +394,8 @@ class Tuner {
   void search_one(size_t i, Kernel_& k, Workers& compilers, Workers& measurer, f64 deadline) {
     if (settings::DEBUG() >= 2) {
       clear_progress();
-      std::fprintf(stderr, "search %s (%s), %.2f us by the heuristics\n", plan_.names[i].c_str(), plan_.jobs[i].entry.c_str(), k.base_ns * 1e-3);
+      std::fprintf(stderr, "search %s (%s), %.2f us by the heuristics\n", plan_.names[i].c_str(), plan_.jobs[i].entry.c_str(),
+                   k.base_ns * 1e-3);
     }
     KernelTools tools(plan_.jobs[i], target_, k.measure, k.base_ns, compilers, measurer, deadline);
     std::vector<std::string> seeds{k.base.opts};
@@ -448,8 +465,10 @@ class Tuner {
     for (auto& [reason, n] : r.refused) {
       std::string kind;
       for (char c : reason) {
-        if (c < '0' || c > '9') kind += c;
-        else if (!kind.ends_with('#')) kind += '#';
+        if (c < '0' || c > '9')
+          kind += c;
+        else if (!kind.ends_with('#'))
+          kind += '#';
       }
       kinds[reason.starts_with("it ") || reason.starts_with("the ") ? reason : kind] += n;
     }
@@ -463,23 +482,30 @@ class Tuner {
   void summary(const std::vector<Kernel_>& all, i64 open, i64 searched, i64 improved, i64 cached, i64 small, i64 unfit, f64 was, f64 is) {
     f64 took = seconds() - began_;
     char line[512];
-    std::snprintf(line, sizeof line, "search: %zu kernels: %lld searched, %lld better than the heuristics, %lld from the cache, %lld too small to matter%s; %.3f -> %.3f ms (%+.1f %%), %.1f s",
-                  all.size(), (long long)searched, (long long)improved, (long long)cached, (long long)small, unfit ? str(", ", unfit, " cannot be timed").c_str() : "",
-                  was * 1e-6, is * 1e-6, was > 0 ? 100 * (is / was - 1) : 0, took);
+    std::snprintf(line, sizeof line,
+                  "search: %zu kernels: %lld searched, %lld better than the heuristics, %lld from the cache, %lld too small to matter%s; "
+                  "%.3f -> %.3f ms (%+.1f %%), %.1f s",
+                  all.size(), (long long)searched, (long long)improved, (long long)cached, (long long)small,
+                  unfit ? str(", ", unfit, " cannot be timed").c_str() : "", was * 1e-6, is * 1e-6, was > 0 ? 100 * (is / was - 1) : 0,
+                  took);
     out_.notes.push_back(line);
     if (told_.proposed) {
       f64 weight = 0, sum = 0;
       for (auto [n, c] : correlations_) weight += n, sum += n * c;
-      std::snprintf(line, sizeof line, "search: %lld candidates (%.0f a second), %lld compiled, %lld timed; rank correlation of the estimate %.2f among candidates of a kernel, %.2f among kernels",
-                    (long long)told_.proposed, f64(told_.proposed) / took, (long long)told_.compiled, (long long)told_.measured, weight > 0 ? sum / weight : std::nan(""),
-                    rank_correlation(ranks_));
+      std::snprintf(line, sizeof line,
+                    "search: %lld candidates (%.0f a second), %lld compiled, %lld timed; rank correlation of the estimate %.2f among "
+                    "candidates of a kernel, %.2f among kernels",
+                    (long long)told_.proposed, f64(told_.proposed) / took, (long long)told_.compiled, (long long)told_.measured,
+                    weight > 0 ? sum / weight : std::nan(""), rank_correlation(ranks_));
       out_.notes.push_back(line);
       // Refusals of what was compiled: the others are Opts that do not fit.
       std::vector<std::pair<i64, std::string>> why;
       for (auto& [reason, n] : told_.refused)
-        if (reason.starts_with("the measurer") || reason.starts_with("it ") || reason.starts_with("the compile worker")) why.push_back({-n, reason});
+        if (reason.starts_with("the measurer") || reason.starts_with("it ") || reason.starts_with("the compile worker"))
+          why.push_back({-n, reason});
       std::sort(why.begin(), why.end());
-      for (size_t k = 0; k < std::min<size_t>(why.size(), 5); k++) out_.notes.push_back(str("search: ", -why[k].first, " refused: ", why[k].second));
+      for (size_t k = 0; k < std::min<size_t>(why.size(), 5); k++)
+        out_.notes.push_back(str("search: ", -why[k].first, " refused: ", why[k].second));
       if (why.size() > 5) out_.notes.push_back(str("search: and ", why.size() - 5, " more reasons (DEBUG=1 prints each)"));
     }
     if (searched < open)

@@ -15,9 +15,9 @@ struct TuneSources {
 };
 
 struct Tuned {
-  SearchLog log;                   // a line for each kernel that was searched or taken from a log: the bundle keeps it
-  std::vector<std::string> notes;  // for the report
-  struct Kernel {                  // by job, if this run has searched
+  SearchLog log;                      // a line for each kernel that was searched or taken from a log: the bundle keeps it
+  std::vector<std::string> notes;     // for the report
+  struct Kernel {                     // by job, if this run has searched
     Digest kernel;                    // in the log
     std::string base, found, second;  // Opts of the heuristics, of the winner, of the next one ("": none)
     Digest cached;                    // where CACHEDB has the result; 0: nowhere

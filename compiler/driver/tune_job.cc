@@ -34,7 +34,8 @@ Result<Proposal> propose_one(const Kernel& plain, const std::string& text, bool 
   Result<Kernel> k = finish(plain, *opts);
   if (!k) return R::no(k.why());
   i64 most = settings::BEAM_UOPS_MAX(), n = copies(*k);
-  if (limited && n > settings::BEAM_UPCAST_MAX()) return R::no("its register tile has over ", settings::BEAM_UPCAST_MAX(), " values (BEAM_UPCAST_MAX)");
+  if (limited && n > settings::BEAM_UPCAST_MAX())
+    return R::no("its register tile has over ", settings::BEAM_UPCAST_MAX(), " values (BEAM_UPCAST_MAX)");
   if (limited && n * i64(toposort(k->ast).size()) > 20 * most) return R::no("it would have over ", most, " UOps (BEAM_UOPS_MAX)");
   Lowered low = lower(*k);
   if (limited && i64(low.linear.size()) > most) return R::no("it would have over ", most, " UOps (BEAM_UOPS_MAX)");
@@ -65,8 +66,10 @@ Result<WorkBytes> propose(Reader& r) {
     for (size_t i = begin; i < std::min(lists.size(), begin + kArenaLists); i++) {
       Result<Proposal> p = propose_one(plain, lists[i], limited);
       w.num(bool(p));
-      if (p) w.text(p->opts), w.num(i64(p->shape.lo)), w.num(i64(p->shape.hi)), w.num(bits_of(p->estimate_ns));
-      else w.text(p.why());
+      if (p)
+        w.text(p->opts), w.num(i64(p->shape.lo)), w.num(i64(p->shape.hi)), w.num(bits_of(p->estimate_ns));
+      else
+        w.text(p.why());
     }
   }
   return std::move(w.out);

@@ -1,5 +1,5 @@
-// What a search asks of worker processes beside compiling: which lists of Opts are legal and what they would cost, and how long machine code
-// takes.
+// What a search asks of worker processes beside compiling: which lists of Opts are legal and what they would cost, and how long machine
+// code takes.
 #pragma once
 #include <string>
 #include <vector>

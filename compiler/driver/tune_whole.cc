@@ -29,7 +29,8 @@ class Folder {
   Folder() {
     const char* tmp = getenv("TMPDIR");
     path_ = str(tmp && *tmp ? tmp : "/tmp", "/tgaot-search-XXXXXX");
-    if (!mkdtemp(path_.data())) fail("no temporary folder ", path_, " can be made: ", strerror(errno), "; set TMPDIR to one that can be written");
+    if (!mkdtemp(path_.data()))
+      fail("no temporary folder ", path_, " can be made: ", strerror(errno), "; set TMPDIR to one that can be written");
   }
   ~Folder() {
     for (const std::string& f : files_) unlink(f.c_str());
@@ -56,7 +57,8 @@ class Model {
     if (tgb_open_file(path.c_str(), &o, &m_) != TGB_OK) fail("the whole model cannot be timed: ", std::string(tgb_message(nullptr)));
     for (u32 i = 0; i < tgb_input_count(m_); i++) in_.push_back(tensor(i, true));
     for (u32 i = 0; i < tgb_output_count(m_); i++) out_.push_back(tensor(i, false));
-    tgb_profile(m_, [](void* self, const tgb_event* e) { static_cast<Model*>(self)->now_.push_back(f64(e->end_ns - e->start_ns)); }, this);
+    tgb_profile(
+        m_, [](void* self, const tgb_event* e) { static_cast<Model*>(self)->now_.push_back(f64(e->end_ns - e->start_ns)); }, this);
   }
   ~Model() { tgb_close(m_); }
   Model(const Model&) = delete;
@@ -66,7 +68,8 @@ class Model {
     now_.clear();
     timespec a, b;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    if (tgb_run(m_, in_.data(), u32(in_.size()), out_.data(), u32(out_.size())) != TGB_OK) fail("the whole model cannot be timed: ", std::string(tgb_message(m_)));
+    if (tgb_run(m_, in_.data(), u32(in_.size()), out_.data(), u32(out_.size())) != TGB_OK)
+      fail("the whole model cannot be timed: ", std::string(tgb_message(m_)));
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     if (!keep) return;
     totals_.push_back(f64(b.tv_sec - a.tv_sec) * 1e9 + f64(b.tv_nsec - a.tv_nsec));
@@ -153,7 +156,8 @@ namespace {
 
 class Whole {
  public:
-  Whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& t, Tuned* tuned) : g_(g), s_(s), plan_(plan), t_(t), tuned_(tuned) {}
+  Whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& t, Tuned* tuned)
+      : g_(g), s_(s), plan_(plan), t_(t), tuned_(tuned) {}
 
   void run() {
     std::vector<Tuned::Kernel>& ks = tuned_->kernels;
@@ -178,8 +182,10 @@ class Whole {
     i64 back = 0, swapped = 0;
     for (size_t j = 0; j < ks.size(); j++) {
       f64 b = of_job(t[0], j), f = of_job(t[1], j), s = t.size() > 2 ? of_job(t[2], j) : f;
-      if (second[j] != found[j] && s < f * kLeastWin && s < b * kLeastWin) picked[j] = second[j], swapped++;
-      else if (found[j] != base[j] && f > b * kLeastWin) picked[j] = base[j], back++;
+      if (second[j] != found[j] && s < f * kLeastWin && s < b * kLeastWin)
+        picked[j] = second[j], swapped++;
+      else if (found[j] != base[j] && f > b * kLeastWin)
+        picked[j] = base[j], back++;
     }
     f64 before = t[0].ns, after = t[1].ns;
     if (back || swapped) {
@@ -197,7 +203,9 @@ class Whole {
       replace_found(tuned_, j, picked[j]);
     }
     char line[256];
-    std::snprintf(line, sizeof line, "search: the whole model, in turns: %.3f ms by the heuristics, %.3f ms as found (%+.1f %%); %lld kernels went back to the heuristics, %lld to the runner-up%s",
+    std::snprintf(line, sizeof line,
+                  "search: the whole model, in turns: %.3f ms by the heuristics, %.3f ms as found (%+.1f %%); %lld kernels went back to "
+                  "the heuristics, %lld to the runner-up%s",
                   before * 1e-6, after * 1e-6, before > 0 ? 100 * (after / before - 1) : 0, (long long)back, (long long)swapped,
                   none ? "; since that is no gain, the heuristics' kernels stay" : "");
     tuned_->notes.push_back(line);

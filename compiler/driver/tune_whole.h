@@ -1,5 +1,5 @@
-// What a search found, timed in the whole model: a kernel that is faster alone may be slower between its neighbours. The heuristics' kernels, the
-// winners and the runners-up run in turns, and each kernel keeps what was fastest there.
+// What a search found, timed in the whole model: a kernel that is faster alone may be slower between its neighbours. The heuristics'
+// kernels, the winners and the runners-up run in turns, and each kernel keeps what was fastest there.
 #pragma once
 #include "base/workers.h"
 #include "driver/tune.h"
@@ -8,8 +8,8 @@
 
 namespace tg::driver {
 
-// Changes the plan's Opts and the log where the whole model says so, and CACHEDB with them. Does nothing if nothing was searched in this run or
-// nothing differs from the heuristics.
+// Changes the plan's Opts and the log where the whole model says so, and CACHEDB with them. Does nothing if nothing was searched in this
+// run or nothing differs from the heuristics.
 void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, Tuned* tuned);
 
 // The child's side: bundles run in turns.

@@ -103,8 +103,7 @@ struct Row {
 // THREAD has no row: its count follows from the work (with_tasks), so that results and tasks do not depend on where was measured.
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
-    {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep},
-    {OptKind::Tc, tc},
+    {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},
 };
 
 }  // namespace
@@ -129,7 +128,10 @@ std::vector<i64> other_args(OptKind kind, i64 arg, const Target& t) {
   switch (kind) {
     case OptKind::Upcast: v.assign(std::begin(kUpcasts), std::end(kUpcasts)); break;
     case OptKind::Unroll: v.assign(std::begin(kUnrolls), std::end(kUnrolls)); break;
-    case OptKind::Tile: v.assign(std::begin(kTiles), std::end(kTiles)); v.push_back(1); break;
+    case OptKind::Tile:
+      v.assign(std::begin(kTiles), std::end(kTiles));
+      v.push_back(1);
+      break;
     case OptKind::Vector:
       for (i64 n = std::min<i64>(64, t.vector_bytes); n >= 2; n /= 2) v.push_back(n);
       break;

@@ -51,8 +51,10 @@ class Search {
     std::vector<Result<Proposal>> all = t_.propose(texts);
     r_.proposed += i64(all.size());
     for (Result<Proposal>& p : all) {
-      if (!p) r_.refused[p.why()]++;
-      else if (shapes_.insert(p->shape).second) texts_.insert(p->opts), out.push_back(std::move(*p));
+      if (!p)
+        r_.refused[p.why()]++;
+      else if (shapes_.insert(p->shape).second)
+        texts_.insert(p->opts), out.push_back(std::move(*p));
     }
     if (most == 0) return out;
     std::stable_sort(out.begin(), out.end(), [](const Proposal& a, const Proposal& b) { return a.estimate_ns < b.estimate_ns; });
@@ -118,7 +120,9 @@ std::vector<f64> ranks_of(const std::vector<f64>& v) {
 
 }  // namespace
 
-BeamResult beam(const BeamLimits& limits, const std::vector<std::string>& seeds, BeamTools& tools) { return Search(limits, tools).run(seeds); }
+BeamResult beam(const BeamLimits& limits, const std::vector<std::string>& seeds, BeamTools& tools) {
+  return Search(limits, tools).run(seeds);
+}
 
 f64 rank_correlation(const std::vector<std::pair<f64, f64>>& pairs) {
   if (pairs.size() < 3) return std::nan("");
@@ -126,7 +130,8 @@ f64 rank_correlation(const std::vector<std::pair<f64, f64>>& pairs) {
   for (auto [a, b] : pairs) x.push_back(a), y.push_back(b);
   std::vector<f64> rx = ranks_of(x), ry = ranks_of(y);
   f64 mean = f64(pairs.size() - 1) / 2, xy = 0, xx = 0, yy = 0;
-  for (size_t i = 0; i < rx.size(); i++) xy += (rx[i] - mean) * (ry[i] - mean), xx += (rx[i] - mean) * (rx[i] - mean), yy += (ry[i] - mean) * (ry[i] - mean);
+  for (size_t i = 0; i < rx.size(); i++)
+    xy += (rx[i] - mean) * (ry[i] - mean), xx += (rx[i] - mean) * (rx[i] - mean), yy += (ry[i] - mean) * (ry[i] - mean);
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::nan("");
 }
 

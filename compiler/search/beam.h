@@ -13,8 +13,8 @@
 namespace tg {
 
 struct Proposal {
-  std::string opts;     // as the kernel has them in the end
-  Digest shape;         // of the kernel with these Opts: two lists may give one kernel
+  std::string opts;  // as the kernel has them in the end
+  Digest shape;      // of the kernel with these Opts: two lists may give one kernel
   f64 estimate_ns = 0;
 };
 struct Built {
@@ -30,13 +30,13 @@ class BeamTools {
   virtual std::vector<Result<Proposal>> propose(const std::vector<std::string>& opts) = 0;
   virtual std::vector<Result<Built>> build(const std::vector<Proposal>& p) = 0;
   virtual Result<f64> time(const Proposal& p, const Built& b, f64 best_ns) = 0;  // nanoseconds
-  virtual bool enough() = 0;                                  // time is up, or the user stops
+  virtual bool enough() = 0;                                                     // time is up, or the user stops
 };
 
 struct BeamLimits {
   i64 width = 4;
-  i64 measured = 16;         // of a round, by estimate; 0: all
-  f64 least_gain = 0.01;     // of a round, for the search to go on
+  i64 measured = 16;      // of a round, by estimate; 0: all
+  f64 least_gain = 0.01;  // of a round, for the search to go on
   f64 least_gain_ns = 10;
   i64 rounds = 16;
 };
@@ -47,11 +47,11 @@ struct Candidate {
   f64 ns = 0;
 };
 struct BeamResult {
-  std::vector<Candidate> best;                    // fastest first; at most `width`
+  std::vector<Candidate> best;  // fastest first; at most `width`
   i64 proposed = 0, compiled = 0, measured = 0, rounds = 0;
-  std::map<std::string, i64> refused;             // reason -> how often
-  std::vector<std::pair<f64, f64>> ranks;         // estimate and time of all that were timed
-  bool stopped = false;                           // enough() ended it
+  std::map<std::string, i64> refused;      // reason -> how often
+  std::vector<std::pair<f64, f64>> ranks;  // estimate and time of all that were timed
+  bool stopped = false;                    // enough() ended it
 };
 
 // seeds are compiled and timed whatever their estimate; the first one that works is in the result unless faster ones fill it.

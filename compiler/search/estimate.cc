@@ -1,5 +1,6 @@
-// Two parts. Each loop's body costs as many cycles as its busiest unit: arithmetic, loads, stores, the chain of an accumulator; plus spills and
-// the loop itself. Traffic comes from footprints: a loop whose data fits in a cache brings it in once for each turn of the loops around it.
+// Two parts. Each loop's body costs as many cycles as its busiest unit: arithmetic, loads, stores, the chain of an accumulator; plus spills
+// and the loop itself. Traffic comes from footprints: a loop whose data fits in a cache brings it in once for each turn of the loops around
+// it.
 #include "search/estimate.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct Loop {
   int parent = -1;
   f64 trips = 1, times = 1;  // times: how often its body runs in all
   f64 arithmetic = 0, loads = 0, stores = 0, latency = 0;
-  i64 live = 0;  // vector registers at the fullest point of its own body
+  i64 live = 0;        // vector registers at the fullest point of its own body
   bool inner = false;  // has loops inside
 };
 
@@ -110,7 +111,8 @@ class Model {
       e.latency += l.times * l.latency, e.spills += l.times * spill;
       f64 overhead = i && !fill ? kLoopOverhead : 0;
       e.loops += l.times * overhead;
-      body += l.times * (std::max({l.arithmetic, l.loads, l.stores, l.latency, (l.arithmetic + l.loads + l.stores) / 3}) + spill + overhead);
+      body +=
+          l.times * (std::max({l.arithmetic, l.loads, l.stores, l.latency, (l.arithmetic + l.loads + l.stores) / 3}) + spill + overhead);
       // Entering an inner loop empties the pipeline once.
       if (i && !l.inner && !fill) body += l.times / l.trips * 6;
     }
@@ -159,8 +161,10 @@ class Model {
         UOp b = base_of(u.src(0));
         DType v = u.is(Op::Load) ? u.dtype() : u.src(1).dtype();
         if (b.is(Op::Reg)) {
-          if (u.is(Op::Load)) d = 0;
-          else l->latency = std::max(l->latency, d);
+          if (u.is(Op::Load))
+            d = 0;
+          else
+            l->latency = std::max(l->latency, d);
         } else {
           access(u, b, v, at);
           if (u.is(Op::Store)) d = -1;
@@ -173,8 +177,10 @@ class Model {
         l->arithmetic += width_cost(u.dtype());
         if (d >= 0) d += kFmaLatency;
       } else if (is_alu(u.op()) || u.in(Op::Cast | Op::Shuffle | Op::HReduce | Op::Pack | Op::Extract)) {
-        f64 ops = u.in(Op::Div | Op::Sqrt | Op::Recip | Op::Rem) ? 8 : u.is(Op::HReduce) ? 2 * std::log2(f64(std::max<int>(2, u.src(0).dtype().lanes)))
-                  : u.is(Op::Pack) ? f64(u.nsrc()) : 1;
+        f64 ops = u.in(Op::Div | Op::Sqrt | Op::Recip | Op::Rem) ? 8
+                  : u.is(Op::HReduce)                            ? 2 * std::log2(f64(std::max<int>(2, u.src(0).dtype().lanes)))
+                  : u.is(Op::Pack)                               ? f64(u.nsrc())
+                                                                 : 1;
         DType v = u.is(Op::HReduce) || u.dtype().kind == Kind::Bool ? u.src(0).dtype() : u.dtype();
         l->arithmetic += ops * width_cost(v);
         if (d >= 0) d += u.in(Op::Add | Op::Sub | Op::Mul) ? 3 : 1;
@@ -192,10 +198,14 @@ class Model {
     DType offset = index.is(Op::Index) ? index.src(1).dtype() : DType(Kind::Index);
     f64 bytes = f64(v.lanes) * std::max(8, bits(v.kind)) / 8;
     f64 cost;
-    if (offset.lanes > 1) cost = f64(offset.lanes) * (store ? 2.5 : 1.5);
-    else if (gated && v.lanes > 1) cost = (t_.masked_cheap ? 1.0 : 2.0) * std::max(1.0, bytes / 64) * (store ? 2 : 0.6);
-    else if (gated) cost = 2;
-    else cost = store ? std::max(1.0, bytes / 32) : std::max(0.5, bytes / 64);
+    if (offset.lanes > 1)
+      cost = f64(offset.lanes) * (store ? 2.5 : 1.5);
+    else if (gated && v.lanes > 1)
+      cost = (t_.masked_cheap ? 1.0 : 2.0) * std::max(1.0, bytes / 64) * (store ? 2 : 0.6);
+    else if (gated)
+      cost = 2;
+    else
+      cost = store ? std::max(1.0, bytes / 32) : std::max(0.5, bytes / 64);
     (store ? l.stores : l.loads) += cost;
     if (!buffer.is(Op::Param) || !index.is(Op::Index)) return;
 
@@ -221,14 +231,17 @@ class Model {
       if (f) rest = f->rest;
       g.strides.push_back(f ? std::abs(f->factor) * size : -1);
     }
-    if (rest && known && rest.is_const()) constant += rest.as_int();
-    else if (rest && known && rest.is(Op::Add) && rest.src(1).is_const()) constant += rest.src(1).as_int();
+    if (rest && known && rest.is_const())
+      constant += rest.as_int();
+    else if (rest && known && rest.is(Op::Add) && rest.src(1).is_const())
+      constant += rest.src(1).as_int();
     g.strides.push_back(0);  // tasks: their shares lie apart
     std::vector<i64> key = g.strides;
     key.insert(key.end(), {g.slot, g.loop, g.store, g.width});
     auto [it, fresh] = group_of_.try_emplace(key, groups_.size());
     if (fresh) groups_.push_back(g);
-    for (i64 lane = 0; lane < (offset.lanes > 1 ? i64(offset.lanes) : 1); lane++) groups_[it->second].offsets.push_back((constant + lane * lane_stride) * size);
+    for (i64 lane = 0; lane < (offset.lanes > 1 ? i64(offset.lanes) : 1); lane++)
+      groups_[it->second].offsets.push_back((constant + lane * lane_stride) * size);
   }
 
   // Bytes that the group touches while its `inner` innermost loops run. way: of a cache; then the bytes of it that this takes away from
@@ -240,8 +253,10 @@ class Model {
     for (size_t i = 0; i < inner && at >= 0; i++, at = loops_[size_t(at)].parent) {
       i64 s = g.strides[i];
       f64 n = loops_[size_t(at)].trips;
-      if (at == 0 || s < 0) apart *= n;  // tasks; no step is known
-      else if (s > 0) steps.push_back({s, n});
+      if (at == 0 || s < 0)
+        apart *= n;  // tasks; no step is known
+      else if (s > 0)
+        steps.push_back({s, n});
     }
     std::sort(steps.begin(), steps.end());
     // Copies that lie side by side are one stretch.
@@ -251,7 +266,8 @@ class Model {
     for (i64 x : o) {
       if (!stretches.empty() && f64(x) <= stretches.back().first + stretches.back().second + kLine)
         stretches.back().second = std::max(stretches.back().second, f64(x + g.width) - stretches.back().first);
-      else stretches.push_back({f64(x), f64(g.width)});
+      else
+        stretches.push_back({f64(x), f64(g.width)});
     }
     f64 longest = 0, grown = 0;
     for (auto& [begin, length] : stretches) longest = std::max(longest, length);
@@ -360,7 +376,8 @@ class Model {
     for (size_t i = 0; i < list_.size(); i++) {
       UOp u = list_[i];
       if (u.is(Op::Range)) at = loop_of_[u.id()];
-      bool value = !u.is(Op::Const) && !u.is(Op::Index) && !u.is(Op::Store) && u.dtype().kind != Kind::Void && u.dtype().kind != Kind::Index;
+      bool value =
+          !u.is(Op::Const) && !u.is(Op::Index) && !u.is(Op::Store) && u.dtype().kind != Kind::Void && u.dtype().kind != Kind::Index;
       if (u.is(Op::Load) && base_of(u.src(0)).is(Op::Reg)) value = false;  // the accumulator itself
       // What is read once, at once, is an operand in memory.
       if (u.is(Op::Load) && last.count(u.id()) && last[u.id()] <= i + 2) value = false;
@@ -386,9 +403,9 @@ class Model {
 }  // namespace
 
 std::string Estimate::bound() const {
-  const std::pair<f64, const char*> all[] = {{arithmetic, "arithmetic"}, {loads, "loads"},       {stores, "stores"},
-                                             {latency, "latency"},       {spills, "spills"},     {loops, "loops"},
-                                             {l2, "second cache"},       {l3, "last cache"},     {memory, "memory"}};
+  const std::pair<f64, const char*> all[] = {{arithmetic, "arithmetic"}, {loads, "loads"},   {stores, "stores"},
+                                             {latency, "latency"},       {spills, "spills"}, {loops, "loops"},
+                                             {l2, "second cache"},       {l3, "last cache"}, {memory, "memory"}};
   return std::max_element(std::begin(all), std::end(all), [](auto& a, auto& b) { return a.first < b.first; })->second;
 }
 

@@ -1,5 +1,5 @@
-// A cost model: nanoseconds of one launch on one thread, read off the linear form. It ranks candidates before any is compiled, and says what
-// bounds a kernel.
+// A cost model: nanoseconds of one launch on one thread, read off the linear form. It ranks candidates before any is compiled, and says
+// what bounds a kernel.
 #pragma once
 #include <span>
 #include <string>

@@ -30,7 +30,9 @@ SearchLog SearchLog::parse(std::string_view text, const std::string& where) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line[0] == '#') continue;
     LogEntry e;
-    auto bad = [&](std::string_view what) { fail(where, ":", number, ": not a line of a search log: ", what, "; expected kernel=... near=... target=... opts=..."); };
+    auto bad = [&](std::string_view what) {
+      fail(where, ":", number, ": not a line of a search log: ", what, "; expected kernel=... near=... target=... opts=...");
+    };
     bool kernel = false, opts = false;
     while (!line.empty() && !opts) {
       size_t eq = line.find('=');
@@ -44,14 +46,20 @@ SearchLog SearchLog::parse(std::string_view text, const std::string& where) {
         auto [end, ec] = std::from_chars(v.data(), v.data() + v.size(), *out);
         if (ec != std::errc() || end != v.data() + v.size()) bad(v);
       };
-      if (key == "kernel") kernel = Digest::parse(value, &e.kernel);
+      if (key == "kernel")
+        kernel = Digest::parse(value, &e.kernel);
       else if (key == "near") {
         if (!Digest::parse(value, &e.near)) bad(value);
-      } else if (key == "target") e.target = value;
-      else if (key == "name") e.name = value;
-      else if (key == "opts") e.opts = value;
-      else if (key == "ns") number_of(value, &e.ns);
-      else if (key == "base") number_of(value, &e.base_ns);
+      } else if (key == "target")
+        e.target = value;
+      else if (key == "name")
+        e.name = value;
+      else if (key == "opts")
+        e.opts = value;
+      else if (key == "ns")
+        number_of(value, &e.ns);
+      else if (key == "base")
+        number_of(value, &e.base_ns);
       else if (key == "sizes") {
         while (!value.empty()) {
           std::string_view one = value.substr(0, value.find(','));
@@ -84,7 +92,8 @@ const LogEntry* SearchLog::find(const Digest& kernel) const {
   return it == all_.end() ? nullptr : &it->second;
 }
 
-std::vector<const LogEntry*> SearchLog::nearest(const Digest& near, const std::string& target, const std::vector<i64>& sizes, size_t most) const {
+std::vector<const LogEntry*> SearchLog::nearest(const Digest& near, const std::string& target, const std::vector<i64>& sizes,
+                                                size_t most) const {
   std::vector<std::pair<f64, const LogEntry*>> found;
   for (auto& [key, e] : all_)
     if (e.near == near && e.target == target)

@@ -1,9 +1,10 @@
 // What searches found, as text, one kernel a line:
 //
-//   kernel=<digest> near=<digest> target=CPU:LLVM:x86_64,znver4 sizes=1024,1024,1024 ns=18230 base=19021 name=matmul_1024_1024 opts=VECTOR 1 16, UPCAST 0 8
+//   kernel=<digest> near=<digest> target=CPU:LLVM:x86_64,znver4 sizes=64,64,64 ns=18230 base=19021 name=matmul_64_64 opts=VECTOR 1 16
 //
 // kernel names one kernel with its layouts on one target, near leaves its sizes out. ns and base are times of the winner and of the
-// heuristics' kernel. opts runs to the end of the line. Lines that begin with # are left alone.
+// heuristics' kernel. Both are 0 where the kernel was not searched, and the heuristics' Opts stand.
+// opts runs to the end of the line. Lines that begin with # are left alone.
 #pragma once
 #include <map>
 #include <string>
@@ -28,7 +29,7 @@ class SearchLog {
  public:
   // `where` names the text in errors.
   static SearchLog parse(std::string_view text, const std::string& where);
-  std::string text() const;  // by digest, so that order of search does not show
+  std::string text() const;     // by digest, so that order of search does not show
   void add(const LogEntry& e);  // of two lines for one kernel the faster one stays, of equals the first
   const LogEntry* find(const Digest& kernel) const;
   std::vector<const LogEntry*> nearest(const Digest& near, const std::string& target, const std::vector<i64>& sizes, size_t most) const;

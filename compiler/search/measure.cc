@@ -1,6 +1,6 @@
 // Buffers lie between pages that nothing may touch, what is only read cannot be written, and bytes around a buffer are looked at after the
-// first launch. Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm. Tasks
-// run one after another, and processor time is taken, so that other work on the machine counts little.
+// first launch. Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm.
+// Tasks run one after another, and processor time is taken, so that other work on the machine counts little.
 #include "search/measure.h"
 
 #include <signal.h>
@@ -110,8 +110,8 @@ MeasureJob MeasureJob::parse(std::span<const u8> b) {
   j.subject.slots.resize(r.count());
   j.subject.terms = r.num(), j.subject.rounds = r.num() != 0;
   for (MeasureSlot& s : j.subject.slots)
-    s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0, s.written = r.num() != 0,
-    s.limit = r.num();
+    s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0,
+    s.written = r.num() != 0, s.limit = r.num();
   j.base = read_program(r), j.candidate = read_program(r);
   j.best_ns = of_bits(r.num()), j.compare = r.num() != 0;
   return j;
@@ -177,9 +177,12 @@ void on_fault(int number, siginfo_t* info, void*) {
     const Region& r = regions[i];
     if (at < r.begin || at >= r.end) continue;
     put("it touches ");
-    if (at >= r.data_end) put_number(at - r.data_end), put(" bytes behind the end of slot ");
-    else if (at < r.data) put_number(r.data - at), put(" bytes before slot ");
-    else put("what it may only read in slot ");
+    if (at >= r.data_end)
+      put_number(at - r.data_end), put(" bytes behind the end of slot ");
+    else if (at < r.data)
+      put_number(r.data - at), put(" bytes before slot ");
+    else
+      put("what it may only read in slot ");
     put_number(r.slot);
     break;
   }
@@ -264,7 +267,9 @@ std::vector<u8> content(const MeasureSlot& s, size_t number) {
     for (f64& x : v) x = f64(i64(r.next() >> 40)) / f64(1 << 23) - 1;
     return encode(values(s.kind, s.dims, v));
   }
-  i64 limit = s.kind == Kind::Bool ? 2 : s.limit ? s.limit : std::min<i64>(bits(s.kind) <= 8 ? 256 : 16, i64(1) << std::min(bits(s.kind), 30));
+  i64 limit = s.kind == Kind::Bool ? 2
+              : s.limit            ? s.limit
+                                   : std::min<i64>(bits(s.kind) <= 8 ? 256 : 16, i64(1) << std::min(bits(s.kind), 30));
   std::vector<i64> v(static_cast<size_t>(n));
   for (i64& x : v) x = i64(r.next() % u64(std::max<i64>(1, limit)));
   return encode(int_values(s.kind, s.dims, v));
@@ -280,7 +285,8 @@ std::vector<u8> in_layout(const std::vector<u8>& rows, const MeasureSlot& s, con
 class Program {
  public:
   explicit Program(const MeasuredProgram& p) : tasks_(p.tasks) {
-    tgb::Memory memory{[](void*, size_t n, size_t align) { return aligned_alloc(align, (n + align - 1) / align * align); }, [](void*, void* m) { free(m); }, nullptr};
+    tgb::Memory memory{[](void*, size_t n, size_t align) { return aligned_alloc(align, (n + align - 1) / align * align); },
+                       [](void*, void* m) { free(m); }, nullptr};
     tgb::Object object{p.object.data(), p.object.size(), 0};
     tgb::Entry entry{0, p.entry.c_str(), nullptr};
     char error[256];
@@ -347,7 +353,8 @@ class Bench {
   void checked_run(const Program& p, const MeasuredProgram& of) {
     reset();
     std::vector<void*> args;
-    for (size_t i = 0; i < s_.slots.size(); i++) args.push_back(s_.slots[i].constant ? constant(i, of.layouts[i]).guarded->data() : buffers_[i]->data());
+    for (size_t i = 0; i < s_.slots.size(); i++)
+      args.push_back(s_.slots[i].constant ? constant(i, of.layouts[i]).guarded->data() : buffers_[i]->data());
     p.run(args.data());
     for (size_t i = 0; i < s_.slots.size(); i++)
       if (s_.slots[i].written)
@@ -444,7 +451,11 @@ class Bench {
     for (i64 i = 0; i < n; i++)
       if (f64 v = b.number(i); std::isfinite(v) && std::abs(v) < 1e30) squares += v * v, finite++;
     f64 size = finite > 0 ? std::sqrt(squares / finite) : 0;
-    f64 eps = m.kind == Kind::F64 ? 0x1p-53 : m.kind == Kind::F32 ? 0x1p-24 : m.kind == Kind::F16 ? 0x1p-11 : m.kind == Kind::BF16 ? 0x1p-8 : 0x1p-3;
+    f64 eps = m.kind == Kind::F64    ? 0x1p-53
+              : m.kind == Kind::F32  ? 0x1p-24
+              : m.kind == Kind::F16  ? 0x1p-11
+              : m.kind == Kind::BF16 ? 0x1p-8
+                                     : 0x1p-3;
     f64 sum_eps = m.kind == Kind::F64 ? 0x1p-53 : 0x1p-24;
     f64 bound = 64 * eps + 16 * std::sqrt(f64(s_.terms)) * sum_eps;
     for (i64 i = 0; i < n; i++) {
@@ -501,8 +512,10 @@ Measured time_both(Bench& bench, Bench::Timed base, Bench::Timed candidate) {
     if (bench.in_place()) bench.reset();
     // Each goes first in turn.
     f64 b, c;
-    if (i % 2) b = base.batch(reps), c = candidate.batch(reps);
-    else c = candidate.batch(reps), b = base.batch(reps);
+    if (i % 2)
+      b = base.batch(reps), c = candidate.batch(reps);
+    else
+      c = candidate.batch(reps), b = base.batch(reps);
     m.base_ns = std::min(m.base_ns, b), m.ns = std::min(m.ns, c);
     m.runs += reps, spent += (b + c) * f64(reps);
     ratios.push_back(c / b);

@@ -1,5 +1,5 @@
-// Times a kernel's machine code and checks what it computes, in a child process: a candidate that crashes, hangs, writes where it must not or
-// computes wrong values is a refusal with its reason.
+// Times a kernel's machine code and checks what it computes, in a child process: a candidate that crashes, hangs, writes where it must not
+// or computes wrong values is a refusal with its reason.
 //
 //   Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");      // its jobs are answered by measure_bytes
 //   Result<Measured> m = Measured::parse(*measurer.run({{job.bytes()}}, job.timeout())[0]);
@@ -20,7 +20,7 @@ struct MeasureSlot {
   Layout layout;          // of what is no constant
   bool constant = false;  // each launch finds it cold
   bool read = false, written = false;
-  i64 limit = 0;          // integers: values are in [0, limit); 0: nothing asks for that
+  i64 limit = 0;  // integers: values are in [0, limit); 0: nothing asks for that
 };
 
 struct MeasureSubject {

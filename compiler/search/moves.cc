@@ -17,8 +17,10 @@ struct Parts {
 Parts parts_of(const List& l) {
   Parts p;
   for (const Opt& o : l) {
-    if (o.kind == OptKind::Pack) p.packs.push_back(o.target);
-    else if (o.kind != OptKind::Thread) p.core.push_back(o);
+    if (o.kind == OptKind::Pack)
+      p.packs.push_back(o.target);
+    else if (o.kind != OptKind::Thread)
+      p.core.push_back(o);
   }
   return p;
 }

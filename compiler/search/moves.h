@@ -1,5 +1,5 @@
-// From one list of Opts to those near it: one Opt more, one less, another size, another register tile. PACK follows the loops and THREAD the
-// work, so both are put anew behind every list (finish).
+// From one list of Opts to those near it: one Opt more, one less, another size, another register tile. PACK follows the loops and THREAD
+// the work, so both are put anew behind every list (finish).
 #pragma once
 #include <string>
 #include <vector>

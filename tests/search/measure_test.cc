@@ -1,5 +1,7 @@
 // Planted candidates: each is refused with its reason, and the next one is measured as if nothing had been. Times themselves are not looked
 // at. This program is its own measurer: started as `worker` it serves jobs.
+#include "search/measure.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +11,6 @@
 #include "base/workers.h"
 #include "driver/tune_job.h"
 #include "ir/text.h"
-#include "search/measure.h"
 
 using namespace tg;
 

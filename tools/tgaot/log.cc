@@ -55,10 +55,10 @@ void stats(const std::vector<std::string>& files) {
   std::sort(by_time.begin(), by_time.end(), [](auto* a, auto* b) { return a->base_ns > b->base_ns; });
   std::printf("%12s %12s %7s  kernel\n", "heuristics", "searched", "ratio");
   for (const LogEntry* e : by_time)
-    std::printf("%9.2f us %9.2f us %7.3f  %s: %s\n", e->base_ns * 1e-3, e->ns * 1e-3, e->base_ns > 0 ? e->ns / e->base_ns : 0, e->name.c_str(),
-                e->opts.empty() ? "no Opts" : e->opts.c_str());
-  std::printf("%zu kernels, %lld better than the heuristics; %.2f -> %.2f us, each kernel once; geometric mean of the ratios %.3f\n", by_time.size(),
-              (long long)better, base * 1e-3, now * 1e-3, timed ? std::exp(logs / f64(timed)) : 1);
+    std::printf("%9.2f us %9.2f us %7.3f  %s: %s\n", e->base_ns * 1e-3, e->ns * 1e-3, e->base_ns > 0 ? e->ns / e->base_ns : 0,
+                e->name.c_str(), e->opts.empty() ? "no Opts" : e->opts.c_str());
+  std::printf("%zu kernels, %lld better than the heuristics; %.2f -> %.2f us, each kernel once; geometric mean of the ratios %.3f\n",
+              by_time.size(), (long long)better, base * 1e-3, now * 1e-3, timed ? std::exp(logs / f64(timed)) : 1);
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ void add_log(CLI::App& app) {
     int least;
     bool writes;
   };
-  for (const Verb& v : {Verb{"export", "the log of a bundle as text", 1, true}, Verb{"merge", "several logs or bundles as one log; of two lines for a kernel the faster one", 1, true},
+  for (const Verb& v : {Verb{"export", "the log of a bundle as text", 1, true},
+                        Verb{"merge", "several logs or bundles as one log; of two lines for a kernel the faster one", 1, true},
                         Verb{"stats", "kernels by time, with what the search won", 1, false}}) {
     auto a = std::make_shared<Args>();
     CLI::App* verb = log->add_subcommand(v.name, v.meaning);

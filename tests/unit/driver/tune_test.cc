@@ -99,7 +99,10 @@ TEST(Job, DigestIsOfTheKernelAlone) {
 }
 
 TEST(Proposals, LegalOnesHaveAnEstimate) {
-  ProposeJob job{matmul(), {"VECTOR 1 8, UPCAST 0 4, PACK 2", "UPCAST 0 5", "PACK 2, UPCAST 0 4, VECTOR 1 8, THREAD 0 2", "UPCAST 0 4, VECTOR 1 8", "nonsense"}, true};
+  ProposeJob job{
+      matmul(),
+      {"VECTOR 1 8, UPCAST 0 4, PACK 2", "UPCAST 0 5", "PACK 2, UPCAST 0 4, VECTOR 1 8, THREAD 0 2", "UPCAST 0 4, VECTOR 1 8", "nonsense"},
+      true};
   Result<WorkBytes> answer = worker_job_bytes(job.bytes());
   ASSERT_TRUE(answer) << answer.why();
   std::vector<Result<Proposal>> p = parse_proposals(*answer);

@@ -11,12 +11,12 @@ using namespace tg;
 
 namespace {
 
-// A list of Opts is a text of letters; it may grow by one letter or lose the last. The kernel is the set of its letters: their order does not
-// matter, so many lists are one kernel.
+// A list of Opts is a text of letters; it may grow by one letter or lose the last. The kernel is the set of its letters: their order does
+// not matter, so many lists are one kernel.
 class Fake : public BeamTools {
  public:
   std::function<f64(const std::string&)> ns = [](const std::string& s) { return 1000.0 - 100.0 * f64(s.size()); };
-  std::function<f64(const std::string&)> guess;  // none: as ns
+  std::function<f64(const std::string&)> guess;         // none: as ns
   std::function<std::string(const std::string&)> code;  // none: another for each kernel
   std::set<std::string> illegal, crashing;
   std::vector<std::string> start, timed, built;
@@ -38,8 +38,10 @@ class Fake : public BeamTools {
   std::vector<Result<Proposal>> propose(const std::vector<std::string>& opts) override {
     std::vector<Result<Proposal>> out;
     for (const std::string& s : opts) {
-      if (illegal.count(s)) out.push_back(Result<Proposal>::no("not legal"));
-      else out.push_back(Proposal{s, digest(sorted(s)), guess ? guess(s) : ns(s)});
+      if (illegal.count(s))
+        out.push_back(Result<Proposal>::no("not legal"));
+      else
+        out.push_back(Proposal{s, digest(sorted(s)), guess ? guess(s) : ns(s)});
     }
     return out;
   }

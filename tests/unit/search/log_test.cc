@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "../opt/small_kernel.h"
+#include "base/error.h"
 
 using namespace tg;
 
@@ -21,9 +21,7 @@ LogEntry entry(const char* kernel, f64 ns, std::string opts = "VECTOR 1 16, UPCA
 std::string refusal(const std::string& text) {
   try {
     SearchLog::parse(text, "my.log");
-  } catch (const Error& e) {
-    return e.what();
-  }
+  } catch (const Error& e) { return e.what(); }
   return "taken";
 }
 
@@ -68,7 +66,8 @@ TEST(Log, Mistakes) {
 
 TEST(Log, Nearest) {
   SearchLog log;
-  log.add(entry("a", 1, "UPCAST 0 1", {64, 64})), log.add(entry("b", 1, "UPCAST 0 2", {128, 64})), log.add(entry("c", 1, "UPCAST 0 3", {1024, 64}));
+  log.add(entry("a", 1, "UPCAST 0 1", {64, 64})), log.add(entry("b", 1, "UPCAST 0 2", {128, 64})),
+      log.add(entry("c", 1, "UPCAST 0 3", {1024, 64}));
   log.add(entry("d", 1, "UPCAST 0 4", {64, 64, 64}));
   auto near = log.nearest(digest(std::string_view("near")), "CPU:LLVM:x86_64,znver4", {120, 64}, 2);
   ASSERT_EQ(near.size(), 2u);

@@ -12,7 +12,8 @@ class Moves : public SmallKernel {
  protected:
   Moves() {
     target.device = "CPU", target.renderer = "LLVM", target.arch = "x86_64,znver4";
-    target.vector_bytes = 64, target.vector_registers = 32, target.fma_per_cycle_bytes = 128, target.has_fma = target.has_avx512 = target.masked_cheap = true;
+    target.vector_bytes = 64, target.vector_registers = 32, target.fma_per_cycle_bytes = 128,
+    target.has_fma = target.has_avx512 = target.masked_cheap = true;
   }
   // Every list's kernel that is legal, checked against the interpreter; how many there are.
   i64 all_same(const std::vector<std::vector<Opt>>& lists) {
