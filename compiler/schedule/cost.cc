@@ -1,6 +1,7 @@
 #include "schedule/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tg {
 
@@ -31,7 +32,8 @@ namespace {
 
 // Measured on Zen 4 with vectors of 16 floats; the ratios are much the same on other cores.
 constexpr f64 kInputCycles = 4.5, kOutputCycles = 3.3;  // a vector of channels, a place of a block
-constexpr f64 kCacheBytes = 24;         // a cycle, from and to L2 and L3
+constexpr f64 kCacheBytes = 24;         // a cycle, of weights from L2 and L3
+constexpr f64 kSpillBytes = 8;          // a cycle, of transforms that are written and read again, beyond what stays in the caches
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
 constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
@@ -61,12 +63,16 @@ f64 direct_cycles(const Conv3& c, const Target& t, i64 constants) {
 f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {
   f64 all = f64(places(c, f, 0) * places(c, f, 1)), tiles = f64(c.n * blocks(c, f, 0) * blocks(c, f, 1));
   f64 lanes = f64(t.vector_bytes) / 4, scale = 64.0 / f64(t.vector_bytes);
-  f64 product = all * tiles * f64(c.in) * filled(c.out, t) / fma_per_cycle(t) / 0.93;
+  // Half vectors cost half where two of them start in a cycle, so channels out fill up to those.
+  f64 half = std::max(f64(t.vector_bytes) / 8, 4.0), out = std::ceil(f64(c.out) / half) * half;
+  f64 product = all * tiles * f64(c.in) * out / fma_per_cycle(t) / 0.93;
   // Few rows of tiles leave the product waiting for weights that each is used a few times.
   if (tiles < 12) product *= 12 / tiles;
-  f64 transforms = tiles * (filled(c.in, t) / lanes * kInputCycles * all + filled(c.out, t) / lanes * kOutputCycles * all) * std::min(scale, 1.5);
-  f64 moved = 2 * 4 * all * tiles * f64(c.in + c.out);
-  return with_weights(product, 4 * all * f64(c.in * c.out), constants) + transforms + moved / kCacheBytes + 3 * kKernelCycles;
+  // A few channels do not fill the lanes of the input's transform, which then jumps from block to block.
+  f64 few = c.in * 2 <= i64(lanes) ? 3 : 1;
+  f64 transforms = tiles * all * (filled(c.in, t) * kInputCycles * few + filled(c.out, t) * kOutputCycles) / lanes * std::min(scale, 1.5);
+  f64 moved = 2 * std::max(0.0, 4 * all * tiles * f64(c.in + c.out) - 3 * f64(t.l2_bytes));
+  return with_weights(product, 4 * all * f64(c.in * c.out), constants) + transforms + moved / kSpillBytes + 3 * kKernelCycles;
 }
 
 f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }

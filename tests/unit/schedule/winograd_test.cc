@@ -283,6 +283,9 @@ TEST_F(Winograd, IsPickedWhereItWins) {
   EXPECT_EQ(picked(256, 256, 14), "F(4,3)");
   EXPECT_EQ(picked(3, 32, 112), "direct");
   EXPECT_EQ(picked(4, 4, 8), "direct");
+  EXPECT_EQ(picked(8, 8, 100), "direct") << "measured: 112 us against 132";
+  EXPECT_EQ(picked(16, 16, 80), "F(4,3)") << "250 us against 104";
+  EXPECT_EQ(picked(512, 512, 14), "F(4,3)");
   {
     Context never{{settings::WINO, 0}};
     EXPECT_EQ(picked(64, 64, 56), "none");
