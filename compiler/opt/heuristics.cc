@@ -202,7 +202,7 @@ class Planner {
         any = true;
         if (x->constant && s) cost += 0.5;
         else if (s && *s == 1) cost += 0.6;
-        else if (turns(*x, *a, loops.back())) cost += 3;
+        else if (outs.size() > 1 && turns(*x, *a, loops.back())) cost += 3;
         else cost += 20;
       }
       if (!any) cost += 1;  // only the store moves

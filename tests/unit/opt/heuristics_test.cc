@@ -110,6 +110,66 @@ TEST_P(Heuristics, ASoftmaxKeepsItsExps) {
   EXPECT_TRUE(has(q, OptKind::Keep)) << opts_text(q.opts);
   EXPECT_GT(lanes(q), 1) << opts_text(q.opts);
 }
+TEST_P(Heuristics, ATransposeIsTurnedInRegisters) {
+  UOp o = buffer({64, 48}), x = buffer({48, 64}), i = loop(0, 64), j = loop(1, 48);
+  finish({store(at(o, {i, j}), load(x, {j, i}), {i, j})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_EQ(lanes(q), GetParam().vector_bytes / 4) << opts_text(q.opts);
+  EXPECT_EQ(accumulators(q), lanes(q)) << opts_text(q.opts);
+  for (UOp u : lower(q).linear)
+    if (u.in(Op::Load | Op::Store) && u.src(0).is(Op::Index)) {
+      EXPECT_EQ(u.src(0).src(1).dtype().lanes, 1) << "element by element";
+    }
+}
+TEST_P(Heuristics, ASecondOperandThatLiesByRowsIsTurned) {
+  // out[i, j] = sum of a[i, l] * b[j, l], neither of them a constant.
+  UOp o = buffer({20, 32}), a = buffer({20, 32}), b = buffer({32, 32}), i = loop(0, 20), j = loop(1, 32), l = reduce_loop(2, 32);
+  finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(b, {j, l}), {l}), {i, j})});
+  Kernel q = chosen();
+  same(k, q);
+  bool wide = GetParam().vector_bytes >= 32;
+  i64 shuffles = 0;
+  for (UOp u : lower(q).linear) shuffles += u.is(Op::Shuffle);
+  EXPECT_EQ(shuffles > 0, wide) << opts_text(q.opts);
+  EXPECT_GT(accumulators(q), 1) << opts_text(q.opts);
+}
+TEST_P(Heuristics, DotProductsInLanesShareWhatTheyRead) {
+  // One output channel: out[i] = sum of a[i, l] * w[l].
+  UOp o = buffer({24}), a = buffer({24, 64}), w = buffer({64}, true), i = loop(0, 24), l = reduce_loop(1, 64);
+  finish({store(at(o, {i}), reduce(ReduceKind::Add, load(a, {i, l}) * load(w, {l}), {l}), {i})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_GE(accumulators(q), 4) << opts_text(q.opts);
+}
+TEST_P(Heuristics, RowsWithSumsRunSideBySide) {
+  softmax(16, 64);
+  EXPECT_EQ(accumulators(chosen()) % 2, 0);
+  params.clear(), k = {};
+  // Nothing but a mean to subtract: four rows.
+  UOp o = buffer({16, 64}), x = buffer({16, 64}), i = loop(0, 16), j = loop(1, 64), l = reduce_loop(1, 64);
+  finish({store(at(o, {i, j}), load(x, {i, j}) - reduce(ReduceKind::Add, load(x, {i, l}), {l}), {i, j})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_TRUE(std::any_of(q.opts.begin(), q.opts.end(), [](const Opt& t) { return t == Opt{OptKind::Upcast, 0, 4}; })) << opts_text(q.opts);
+}
+TEST_P(Heuristics, ADepthwiseTileIsOneVectorOfChannels) {
+  UOp o = buffer({14, 64}), x = buffer({16, 64}), w = buffer({3, 64}, true), i = loop(0, 14), c = loop(1, 64), l = reduce_loop(2, 3);
+  finish({store(at(o, {i, c}), reduce(ReduceKind::Add, load(x, {i + l, c}) * load(w, {l, c}), {l}), {i, c})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_FALSE(std::any_of(q.opts.begin(), q.opts.end(), [](const Opt& t) { return t.kind == OptKind::Upcast && t.target == 1; })) << opts_text(q.opts);
+  EXPECT_GE(accumulators(q), 7) << opts_text(q.opts);
+}
+TEST_P(Heuristics, RowsOfOneCacheSetMakeShortTiles) {
+  // Rows of 4 KB: the same set of a first cache of 32 KB with 8 ways.
+  matmul(48, 64, 1024);
+  Kernel q = chosen();
+  for (const Opt& t : q.opts)
+    if (t.kind == OptKind::Upcast && t.target == 0) {
+      EXPECT_LE(t.arg, 6) << opts_text(q.opts);
+    }
+}
 TEST_P(Heuristics, SmallKernelsHaveOneTask) {
   stream(4, 8);
   EXPECT_FALSE(has(chosen(), OptKind::Thread));
