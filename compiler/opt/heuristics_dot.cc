@@ -139,10 +139,10 @@ class Planner {
       for (i64 nv = 1; nv <= 8; nv++) {
         if (nv > 1 && (nv - 1) * lanes >= n) break;
         for (i64 mr = 1; mr <= std::min<i64>(m, 14); mr++) {
-          if (mr * nv + nv + 1 > regs) break;
+          if (mr * nv + (row_.by_parts ? 2 * nv + 2 : nv + 1) > regs) break;
           if (rows && mr == 1 && m > 1) continue;
           auto cycles = [&](i64 rs) {
-            double dot = double(rs * nv) * width, loads = double(nv) * vector * width + double(rs) * scalar;
+            double dot = double(rs * nv) * width * (row_.by_parts ? double(row_.group) : 1), loads = double(nv) * vector * width + double(rs) * scalar;
             // Loads alone go beside; what is put in order takes the pipes of the products.
             double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? double(rs) * scalar / 2 : 0), loads, 4.0}) + 0.3;
             return steps * step + double(rs * nv) * 3 + 12;

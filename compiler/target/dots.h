@@ -12,6 +12,7 @@ struct DotRow {
   Kind a, b, sum;  // kinds of the operands, in either order, and of the sum
   i64 group;       // products a lane
   i64 lanes;       // most lanes of the sum; fewer, down to 4, are the same instruction on shorter registers
+  bool by_parts = false;  // as many multiply-adds as products, each operand taken apart in registers first
 };
 
 // The rows of a target, the best first. Empty where its renderer spells none.

@@ -104,15 +104,16 @@ TEST_F(DotTest, SignedAndUnsignedPairs) {
   EXPECT_EQ(run(list("u8", 8, "i8", 8, "i32", 4, "0"), t), want);
 }
 TEST_F(DotTest, Bf16) {
-  Target t = on("x86_64,znver4");
-  if (!runs_here(t)) GTEST_SKIP() << "no vdpbf16ps here";
-  for (i64 n : {4, 8, 16}) {
-    V x, y, want;
-    for (i64 i = 0; i < 2 * n; i++) x.push_back(f64(i) / 4 - 2), y.push_back(3 - f64(i % 9));
-    for (i64 i = 0; i < n; i++) want.push_back(0.5 + x[size_t(2 * i)] * y[size_t(2 * i)] + x[size_t(2 * i + 1)] * y[size_t(2 * i + 1)]);
-    bufs.clear(), buffer(size_t(n), Kind::F32), buffer(x, Kind::BF16), buffer(y, Kind::BF16);
-    EXPECT_EQ(run(list("bf16", 2 * n, "bf16", 2 * n, "f32", n, "0.5"), t), want) << n << " lanes";
-  }
+  for (const char* arch : {"x86_64,znver4", "x86_64,haswell"})
+    for (i64 n : {4, 8, 16}) {
+      Target t = on(arch);
+      if (!runs_here(t) || n > t.vector_bytes / 4) continue;
+      V x, y, want;
+      for (i64 i = 0; i < 2 * n; i++) x.push_back(f64(i) / 4 - 2), y.push_back(3 - f64(i % 9));
+      for (i64 i = 0; i < n; i++) want.push_back(0.5 + x[size_t(2 * i)] * y[size_t(2 * i)] + x[size_t(2 * i + 1)] * y[size_t(2 * i + 1)]);
+      bufs.clear(), buffer(size_t(n), Kind::F32), buffer(x, Kind::BF16), buffer(y, Kind::BF16);
+      EXPECT_EQ(run(list("bf16", 2 * n, "bf16", 2 * n, "f32", n, "0.5"), t), want) << arch << ", " << n << " lanes";
+    }
 }
 
 // --- horizontal reduces -----------------------------------------------------------------------------------------------------------------

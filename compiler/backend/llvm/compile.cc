@@ -31,7 +31,7 @@ using namespace llvm;
 
 class Emitter {
  public:
-  Emitter(Module& m, const Target& t, const std::string& entry) : ctx_(m.getContext()), m_(m), b_(ctx_) {
+  Emitter(Module& m, const Target& t, const std::string& entry) : ctx_(m.getContext()), m_(m), b_(ctx_), bf16_(t.has_bf16) {
     auto* ptr = PointerType::get(ctx_, 0);
     auto* i64t = Type::getInt64Ty(ctx_);
     fn_ = Function::Create(FunctionType::get(Type::getVoidTy(ctx_), {ptr, ptr, i64t}, false), Function::ExternalLinkage, entry, m);
@@ -202,20 +202,27 @@ class Emitter {
       if (unsigned(x.dtype().lanes) == group) return b_.CreateVectorSplat(n, b_.CreateBitCast(v, Type::getIntNTy(ctx_, word)));
       return b_.CreateBitCast(v, FixedVectorType::get(Type::getIntNTy(ctx_, word), n));
     };
-    auto as = [&](UOp x, Type* t) { return b_.CreateBitCast(words(x), FixedVectorType::get(t, n * group)); };
+    auto as = [&](UOp x, unsigned each, Type* t) { return b_.CreateBitCast(words(x), FixedVectorType::get(t, n * each)); };
+    if (is_float(u.dtype()) && !bf16_) {
+      Type* t = Type::getInt32Ty(ctx_);
+      auto low = [&](UOp x) { return b_.CreateBitCast(b_.CreateShl(as(x, 1, t), 16), c->getType()); };
+      auto high = [&](UOp x) { return b_.CreateBitCast(b_.CreateAnd(as(x, 1, t), 0xffff0000u), c->getType()); };
+      auto fma = [&](llvm::Value* x, llvm::Value* y, llvm::Value* z) { return b_.CreateIntrinsic(Intrinsic::fma, {c->getType()}, {x, y, z}); };
+      return fma(high(a), high(b), fma(low(a), low(b), c));
+    }
     if (is_float(u.dtype())) {
       constexpr Intrinsic::ID kId[] = {Intrinsic::x86_avx512bf16_dpbf16ps_128, Intrinsic::x86_avx512bf16_dpbf16ps_256, Intrinsic::x86_avx512bf16_dpbf16ps_512};
       Type* t = Type::getBFloatTy(ctx_);
-      return b_.CreateIntrinsic(kId[w], {c, as(a, t), as(b, t)});
+      return b_.CreateIntrinsic(kId[w], {c, as(a, group, t), as(b, group, t)});
     }
     if (group == 4) {
       constexpr Intrinsic::ID kId[] = {Intrinsic::x86_avx512_vpdpbusd_128, Intrinsic::x86_avx512_vpdpbusd_256, Intrinsic::x86_avx512_vpdpbusd_512};
       Type* t = Type::getInt8Ty(ctx_);
-      return b_.CreateIntrinsic(kId[w], {c, as(a, t), as(b, t)});
+      return b_.CreateIntrinsic(kId[w], {c, as(a, group, t), as(b, group, t)});
     }
     constexpr Intrinsic::ID kId[] = {Intrinsic::x86_sse2_pmadd_wd, Intrinsic::x86_avx2_pmadd_wd, Intrinsic::x86_avx512_pmaddw_d_512};
     Type* wide = FixedVectorType::get(Type::getInt16Ty(ctx_), n * group);
-    auto pairs = [&](UOp x) { return is_uint(x.dtype()) ? b_.CreateZExt(as(x, scalar(x.dtype().kind)), wide) : b_.CreateSExt(as(x, scalar(x.dtype().kind)), wide); };
+    auto pairs = [&](UOp x) { return is_uint(x.dtype()) ? b_.CreateZExt(as(x, group, scalar(x.dtype().kind)), wide) : b_.CreateSExt(as(x, group, scalar(x.dtype().kind)), wide); };
     return b_.CreateAdd(c, b_.CreateIntrinsic(kId[w], {pairs(a), pairs(b)}));
   }
 
@@ -434,6 +441,7 @@ class Emitter {
   LLVMContext& ctx_;
   Module& m_;
   IRBuilder<> b_;
+  bool bf16_;  // the target has the dot instruction
   Function* fn_;
   MDNode* domain_;
   std::map<u32, llvm::Value*> v_;

@@ -41,6 +41,9 @@ TEST_F(Dots, RowsOfATarget) {
   EXPECT_EQ(rows[0].lanes, 16);
   target.has_vnni = target.has_bf16 = false, target.vector_bytes = 32;
   EXPECT_STREQ(dot_rows(target)[0].name, "pmaddwd");
+  target.has_fma = true;
+  EXPECT_STREQ(dot_rows(target)[0].name, "fma of bf16");
+  target.has_fma = false;
   EXPECT_EQ(dot_rows(target)[0].group, 2);
   EXPECT_EQ(dot_rows(target)[0].lanes, 8);
   target.renderer = "CLANG";
