@@ -8,6 +8,8 @@
 namespace tg {
 namespace {
 
+constexpr f64 kNear = 1.25;
+
 class Search {
  public:
   Search(const BeamLimits& limits, BeamTools& tools) : l_(limits), t_(tools) {}
@@ -57,9 +59,23 @@ class Search {
         texts_.insert(p->opts), out.push_back(std::move(*p));
     }
     if (most == 0) return out;
+    // What earlier rounds had no room for is still to be had, behind new ones of the same estimate.
+    for (Proposal& p : passed_over_) out.push_back(std::move(p));
+    passed_over_.clear();
     std::stable_sort(out.begin(), out.end(), [](const Proposal& a, const Proposal& b) { return a.estimate_ns < b.estimate_ns; });
-    if (i64(out.size()) > most) out.resize(size_t(most));
-    return out;
+    if (i64(out.size()) <= most) return out;
+    // Half are the first ones; the others are spread over all whose estimates are so near that it cannot tell.
+    i64 near = 0, first = (most + 1) / 2, others = most - first;
+    while (near < i64(out.size()) && out[size_t(near)].estimate_ns <= kNear * out[0].estimate_ns) near++;
+    near = std::max(near, most);
+    std::vector<Proposal> picked;
+    i64 taken = 0;
+    for (i64 i = 0; i < i64(out.size()); i++) {
+      bool pick = i < first || (taken < others && i == first + taken * (near - first) / others);
+      if (i >= first && pick) taken++;
+      (pick ? picked : passed_over_).push_back(std::move(out[size_t(i)]));
+    }
+    return picked;
   }
 
   std::vector<Candidate> measure(const std::vector<Proposal>& proposals) {
@@ -101,6 +117,7 @@ class Search {
   BeamTools& t_;
   BeamResult r_;
   std::set<std::string> texts_;
+  std::vector<Proposal> passed_over_;
   std::set<Digest> shapes_, codes_;
 };
 

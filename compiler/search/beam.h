@@ -35,7 +35,7 @@ class BeamTools {
 
 struct BeamLimits {
   i64 width = 4;
-  i64 measured = 16;      // of a round, by estimate; 0: all
+  i64 measured = 16;      // of a round, by estimate: the first half, the rest spread over equally good ones; 0: all
   f64 least_gain = 0.01;  // of a round, for the search to go on
   f64 least_gain_ns = 10;
   i64 rounds = 16;

@@ -168,6 +168,24 @@ std::vector<List> templates(const Kernel& plain, const ActionLimits& limits) {
   std::vector<Axis> outs;
   for (const Axis& a : axes(plain.ast))
     if (a.output && !a.reduce && a.part == 0 && a.size > 1 && a.kind == AxisKind::Loop) outs.push_back(a);
+  // Lanes along a row, its costly value kept between phases or not: reduces, softmax, norms.
+  for (const Axis& a : axes(plain.ast)) {
+    if (!a.reduce && a.ranges.size() < 2) continue;
+    if (a.size < 4 || (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce)) continue;
+    i64 most = most_lanes(plain);
+    while (most > 2 && most / 2 >= a.size) most /= 2;
+    for (int place = -1; place <= 3; place++) {
+      if (place >= 0 && !plain.with({OptKind::Keep, 0, place})) continue;
+      for (i64 n : {1, 2, 4}) {
+        List l;
+        if (place >= 0) l.push_back({OptKind::Keep, 0, place});
+        if (a.size % most) l.push_back(opt(OptKind::PadTo, a.id, most));
+        l.push_back(opt(OptKind::Vector, a.id, most));
+        if (n > 1) l.push_back(opt(a.output ? OptKind::Upcast : OptKind::Unroll, a.id, n));
+        out.push_back(join_parts(std::move(l), packs));
+      }
+    }
+  }
   bool sum = has_sum(plain);
   i64 lanes = most_lanes(plain);
   // Dot instructions that fit come before the tile.

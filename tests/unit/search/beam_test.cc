@@ -120,6 +120,22 @@ TEST(Beam, EstimatesChooseWhatIsBuilt) {
   EXPECT_EQ(f.built, (std::vector<std::string>{"", "d", "da", "dab", "dabc"}));  // ties of the estimate: the earlier move
 }
 
+// Forty kernels with one estimate: half of what is timed are the first ones, the rest lies between, up to the last.
+TEST(Beam, EqualEstimatesAreSampled) {
+  Fake f;
+  f.guess = [](const std::string& s) { return s == "x" ? 1.0 : 10 + 0.01 * f64(s.size()); };
+  for (int i = 0; i < 40; i++) f.start.push_back("x" + std::string(size_t(i) + 1, 'y'));
+  f.ns = [](const std::string&) { return 5.0; };
+  f.most_timed = 9;
+  beam(limits(1, 8), {"x"}, f);
+  std::vector<size_t> sizes;
+  for (const std::string& s : f.built)
+    if (s != "x") sizes.push_back(s.size());
+  ASSERT_EQ(sizes.size(), 8u);
+  EXPECT_LT(sizes[3], 6u);
+  EXPECT_GT(sizes[7], 25u);
+}
+
 TEST(Beam, RefusalsAreCountedAndPassedOver) {
   Fake f;
   f.illegal = {"a", "ba"};
