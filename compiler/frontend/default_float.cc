@@ -11,7 +11,8 @@ namespace {
 bool narrower(DType d) { return bits(d) < 32; }
 bool widening(UOp u, DType d) { return u.is(Op::Cast) && u.dtype() == DType(Kind::F32) && u.src(0).dtype() == d; }
 
-// u, of f32, as a value of d from which it differs by movement and widening alone; a constant is rounded. Null: there is arithmetic between.
+// u, of f32, as a value of d from which it differs by movement and widening alone; a constant is rounded. Null: there is arithmetic
+// between.
 class Narrower {
  public:
   explicit Narrower(DType d) : d_(d) {}

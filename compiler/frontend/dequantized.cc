@@ -10,9 +10,7 @@ constexpr i64 kMostTerms = 60000;  // of 255 * 127 in an i32
 
 bool is_byte(UOp u) { return u.dtype().kind == Kind::U8 || u.dtype().kind == Kind::I8; }
 
-UOp bytes_below(UOp u) {
-  return u.is(Op::Cast) && is_byte(u.src(0)) && is_int(u.dtype()) ? u.src(0) : u;
-}
+UOp bytes_below(UOp u) { return u.is(Op::Cast) && is_byte(u.src(0)) && is_int(u.dtype()) ? u.src(0) : u; }
 
 // A parameter before it was repeated: a number, or dims of 1 where it repeats.
 UOp narrow(UOp u) {

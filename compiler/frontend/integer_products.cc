@@ -78,7 +78,9 @@ Bytes constant_as_i8(const Tensor& w, const Tensor& zero) {
   return as(Kind::I8, w, zero);
 }
 
-Tensor sum_along(const Tensor& x, i64 axis) { return x.cast(Kind::I32).reduce(ReduceKind::Add, Ints{axis < 0 ? axis + x.rank() : axis}, true); }
+Tensor sum_along(const Tensor& x, i64 axis) {
+  return x.cast(Kind::I32).reduce(ReduceKind::Add, Ints{axis < 0 ? axis + x.rank() : axis}, true);
+}
 
 }  // namespace
 
@@ -94,7 +96,8 @@ Tensor integer_matmul(const Tensor& x, const Tensor& x_zero, const Tensor& w, co
   return acc;
 }
 
-Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero, const Tensor& bias, const ConvArgs& args) {
+Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero, const Tensor& bias,
+                    const ConvArgs& args) {
   if (!is_byte(x) || !is_byte(w) || made_of_constants(x) || !made_of_constants(w))
     return centred(x, x_zero).conv(centred(w, w_zero), bias, args, Kind::I32);  // padding is 0 once the zero point is taken off
   Bytes a = as(Kind::U8, x, x_zero), b = constant_as_i8(w, w_zero);
@@ -133,7 +136,8 @@ Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, cons
     Tensor bz = b.zero.rank() ? b.zero.reshape(channels) : b.zero;
     Shape one = w.shape();
     one[0] = idx(args.groups);
-    Tensor sums = (a.zero ? padded.cast(Kind::I32) - a.zero : padded.cast(Kind::I32)).conv(Tensor(full(one, konst(Kind::I32, 1))), {}, c, Kind::I32);
+    Tensor sums =
+        (a.zero ? padded.cast(Kind::I32) - a.zero : padded.cast(Kind::I32)).conv(Tensor(full(one, konst(Kind::I32, 1))), {}, c, Kind::I32);
     if (args.groups > 1) {
       Shape s = sums.shape();
       s.insert(s.begin() + 2, w.shape()[0] / idx(args.groups));

@@ -1,5 +1,6 @@
-// As for other contractions, lanes run along an output axis that one operand sees and a tile of rows along one that it does not see; besides, a
-// reduce axis gives the groups: best where the rows' operand has neighbours along it, so that a group is one load and one broadcast.
+// As for other contractions, lanes run along an output axis that one operand sees and a tile of rows along one that it does not see;
+// besides, a reduce axis gives the groups: best where the rows' operand has neighbours along it, so that a group is one load and one
+// broadcast.
 #include "opt/heuristics_dot.h"
 
 #include <algorithm>
@@ -77,7 +78,8 @@ class Planner {
       outs_.push_back(&a);
     }
     for (UOp u : toposort(k_.ast))
-      if (u.is(Op::Store) || (u.is(Op::Load) && std::find(inside.begin(), inside.end(), u) == inside.end())) outside_.push_back(physical_offset(k_, u.src(0)));
+      if (u.is(Op::Store) || (u.is(Op::Load) && std::find(inside.begin(), inside.end(), u) == inside.end()))
+        outside_.push_back(physical_offset(k_, u.src(0)));
     work_ = 1;
     for (UOp r : closed_ranges(red_)) {
       if (!r.src(0).is_const()) return {};
@@ -112,8 +114,10 @@ class Planner {
     }
     bool whole = size % row_.group == 0;
     bool near = s.bare && sg.step && (*sg.step == 1 || constant(s));
-    if (near && !whole && unrolled(size)) scalar = 1;  // the last group is moved down
-    else if (!near || !whole) scalar = (whole ? 2.0 : 4.0) * double(row_.group);
+    if (near && !whole && unrolled(size))
+      scalar = 1;  // the last group is moved down
+    else if (!near || !whole)
+      scalar = (whole ? 2.0 : 4.0) * double(row_.group);
     // What is stored, and read beside the sum, in lanes that are no neighbours.
     double apart = 0;
     for (UOp o : outside_)
@@ -142,9 +146,12 @@ class Planner {
           if (mr * nv + (row_.by_parts ? 2 * nv + 2 : nv + 1) > regs) break;
           if (rows && mr == 1 && m > 1) continue;
           auto cycles = [&](i64 rs) {
-            double dot = double(rs * nv) * width * (row_.by_parts ? double(row_.group) : 1), loads = double(nv) * vector * width + double(rs) * scalar;
+            double dot = double(rs * nv) * width * (row_.by_parts ? double(row_.group) : 1),
+                   loads = double(nv) * vector * width + double(rs) * scalar;
             // Loads alone go beside; what is put in order takes the pipes of the products.
-            double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? double(rs) * scalar / 2 : 0), loads, 4.0}) + 0.3;
+            double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? double(rs) * scalar / 2 : 0),
+                                    loads, 4.0}) +
+                          0.3;
             return steps * step + double(rs * nv) * 3 + 12;
           };
           double tiles = double((n + lanes * nv - 1) / (lanes * nv));

@@ -25,10 +25,13 @@ std::string refuse_tc(const Kernel& k, const Opt& o) {
     std::optional<Factors> f = dot_factors(u);
     if (!f) continue;
     std::vector<UOp> loops = closed_ranges(u);
-    bool closes = std::any_of(loops.begin(), loops.end(), [&](UOp r) { return r.arg<RangeArg>().id == o.target && r.arg<RangeArg>().part == o.part; });
+    bool closes = std::any_of(loops.begin(), loops.end(),
+                              [&](UOp r) { return r.arg<RangeArg>().id == o.target && r.arg<RangeArg>().part == o.part; });
     sum |= closes && find_dot(std::span(&row, 1), f->a.dtype().kind, f->b.dtype().kind, u.dtype().kind, row.group);
   }
-  if (!sum) return str("no sum over axis ", o.target, " is of products of ", name(DType(row.a)), " and ", name(DType(row.b)), " in ", name(DType(row.sum)));
+  if (!sum)
+    return str("no sum over axis ", o.target, " is of products of ", name(DType(row.a)), " and ", name(DType(row.b)), " in ",
+               name(DType(row.sum)));
   return "";
 }
 

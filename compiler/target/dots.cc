@@ -10,8 +10,10 @@ std::vector<DotRow> dot_rows(const Target& t) {
   if (t.renderer != "LLVM" || !t.triple.starts_with("x86_64")) return rows;
   i64 lanes = t.vector_bytes / 4;
   if (t.has_vnni) rows.push_back({"vpdpbusd", Kind::U8, Kind::I8, Kind::I32, 4, lanes});
-  if (t.has_bf16) rows.push_back({"vdpbf16ps", Kind::BF16, Kind::BF16, Kind::F32, 2, lanes});
-  else if (t.has_fma) rows.push_back({"fma of bf16", Kind::BF16, Kind::BF16, Kind::F32, 2, lanes, true});
+  if (t.has_bf16)
+    rows.push_back({"vdpbf16ps", Kind::BF16, Kind::BF16, Kind::F32, 2, lanes});
+  else if (t.has_fma)
+    rows.push_back({"fma of bf16", Kind::BF16, Kind::BF16, Kind::F32, 2, lanes, true});
   for (auto [a, b] : {std::pair{Kind::U8, Kind::I8}, {Kind::I8, Kind::I8}, {Kind::U8, Kind::U8}, {Kind::I16, Kind::I16}})
     rows.push_back({"pmaddwd", a, b, Kind::I32, 2, lanes});
   return rows;

@@ -9,9 +9,9 @@ namespace tg {
 
 struct DotRow {
   const char* name;
-  Kind a, b, sum;  // kinds of the operands, in either order, and of the sum
-  i64 group;       // products a lane
-  i64 lanes;       // most lanes of the sum; fewer, down to 4, are the same instruction on shorter registers
+  Kind a, b, sum;         // kinds of the operands, in either order, and of the sum
+  i64 group;              // products a lane
+  i64 lanes;              // most lanes of the sum; fewer, down to 4, are the same instruction on shorter registers
   bool by_parts = false;  // as many multiply-adds as products, each operand taken apart in registers first
 };
 

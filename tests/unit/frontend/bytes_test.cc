@@ -128,13 +128,16 @@ TEST(Bytes, ALargeTableIsDequantizedWhereItIsRead) {
   m.node("ReduceSum", {"g"}, {"y"});
   Graph g = m.load();
   for (UOp u : toposort(g.sink))
-    if (u.is(Op::Gather)) EXPECT_EQ(u.dtype(), DType(Kind::I8)) << "the table is read as it is stored";
+    if (u.is(Op::Gather)) {
+      EXPECT_EQ(u.dtype(), DType(Kind::I8)) << "the table is read as it is stored";
+    }
   f64 want = 0;
   for (size_t k = 0; k < 300; k++) want += 0.5 * (table[300 * 7 + k] + table[300 * 999 + k]);
   EXPECT_EQ(m.run({i64s({2}, {7, 999})})[0].number(0), want);
 }
 
-// --- DEFAULT_FLOAT ------------------------------------------------------------------------------------------------------------------------
+// --- DEFAULT_FLOAT
+// ------------------------------------------------------------------------------------------------------------------------
 ImportOptions as(Kind k) {
   ImportOptions o;
   o.default_float = k;

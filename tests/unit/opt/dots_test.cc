@@ -8,7 +8,10 @@ namespace {
 
 class Dots : public SmallKernel {
  protected:
-  Dots() { target.renderer = "LLVM", target.triple = "x86_64-unknown-linux-gnu", target.has_vnni = target.has_bf16 = true, target.vector_bytes = 64, target.vector_registers = 32; }
+  Dots() {
+    target.renderer = "LLVM", target.triple = "x86_64-unknown-linux-gnu", target.has_vnni = target.has_bf16 = true,
+    target.vector_bytes = 64, target.vector_registers = 32;
+  }
 
   // out[i, j] = sum of a[i, l] * w[l, j] in `sum`, of factors of kinds ka and kw
   void product(i64 n, i64 m, i64 depth, Kind ka, Kind kw, Kind sum, bool constant = true) {
