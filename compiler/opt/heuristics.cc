@@ -247,7 +247,11 @@ class Planner {
     i64 weight_bytes = 0;
     for (const Access* x : body)
       if (x->constant) weight_bytes = std::max(weight_bytes, k_.slots[size_t(x->node.src(0).src(0).arg_int())].layout.elems() * bits(x->node.dtype()) / 8);
-    bool cold = weight_bytes > 2 * k_.target->l2_bytes && m <= 32;
+    // How many rows each weight serves, in whatever loops.
+    i64 served = 1;
+    for (const Axis* a : outs)
+      if (std::all_of(body.begin(), body.end(), [&](const Access* x) { return !x->constant || step(*x, *a) == std::optional<i64>(0); })) served *= a->size;
+    bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
     Tile t = turned ? turned_tile(m) : best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold);
     if (t.rows == 1) rows = nullptr;
