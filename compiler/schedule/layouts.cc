@@ -12,8 +12,8 @@
 namespace tg {
 namespace {
 
-// Measured on Zen 4: storing an element by itself, a vector that is gathered, a scalar that is near the one before.
-constexpr f64 kStoreCycles = 1.3, kGatherCycles = 8, kNearCycles = 0.2;
+// Measured on Zen 4: storing an element by itself, a vector that is gathered, a scalar that is near the one before, the last steps of a sum of lanes.
+constexpr f64 kStoreCycles = 1.3, kGatherCycles = 8, kNearCycles = 0.2, kHorizontalCycles = 10;
 
 struct Read {
   u32 buffer;
@@ -122,6 +122,12 @@ class Chooser {
       if (wide && few && few.src(0).is_const() && few.src(0).as_int() * 2 <= lanes_) {
         add(in, vectors * (1 / fill(few.src(0).as_int()) - 1), axis_of(at, wide));
         if (vectors > kStoreCycles * elements(in)) add(out, kStoreCycles * elements(out), axis_of(oc, wide)), lanes = {};
+      }
+      // A single output: sums along lanes end in horizontal steps.
+      if (wide && !lanes && vectors * f64(lanes_) < kHorizontalCycles * f64(lanes_) * elements(out)) {
+        f64 sums = 0;
+        for (UOp x : toposort(u)) sums += x.is(Op::Reduce);
+        add(in, sums * kHorizontalCycles * elements(out), axis_of(at, wide));
       }
       if (lanes) {
         add(out, kStoreCycles * elements(out), axis_of(oc, lanes));
