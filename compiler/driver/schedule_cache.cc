@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "driver/build_id.h"
-#include "driver/bytes.h"
 #include "driver/target.h"
 #include "ir/binary.h"
+#include "target/bytes.h"
 
 namespace tg::driver {
 namespace {
