@@ -43,7 +43,7 @@ std::optional<Strided> strided(UOp u) {
 
 // Accesses that differ by a constant number of elements.
 struct Family {
-  std::vector<UOp> same;  // what they have in common: buffer, loops that a store closes
+  std::vector<UOp> same;  // what they have in common: buffer, gate, alternative of a load, loops that a store closes
   DType dtype;
   i64 factor;
   UOp rest;                     // of the first one found
@@ -57,9 +57,8 @@ class Turner {
     std::set<u32> last = unread_stores(sink, order);
     std::vector<Family> loads, stores;
     for (UOp u : order) {
-      // An access with a gate stays as it is.
-      if (u.is(Op::Load) && u.nsrc() == 1) collect(loads, u, u.dtype(), {});
-      if (u.is(Op::Store) && last.contains(u.id()) && (u.nsrc() < 3 || u.src(2).is(Op::Range))) collect(stores, u, u.src(1).dtype(), u.src().subspan(2));
+      if (u.is(Op::Load) && (u.nsrc() == 1 || u.src(2).is_const())) collect(loads, u, u.dtype(), u.src().subspan(1));
+      if (u.is(Op::Store) && last.contains(u.id())) collect(stores, u, u.src(1).dtype(), u.src().subspan(2));
     }
     for (Family& f : loads) split(f, false);
     for (Family& f : stores) split(f, true);
@@ -85,6 +84,8 @@ class Turner {
  private:
   struct Run {
     UOp buffer, rest;  // of its first element
+    UOp gate;          // of all its lanes, or nothing
+    UOp alternative;   // of a load with a gate
     DType dtype;
     i64 factor, width;             // width: elements of a row, at most the lanes
     std::vector<UOp> loops;
@@ -92,11 +93,11 @@ class Turner {
     std::vector<UOp> columns;      // what the accesses load or store, by place
   };
 
-  void collect(std::vector<Family>& all, UOp u, DType d, std::span<const UOp> loops) {
+  void collect(std::vector<Family>& all, UOp u, DType d, std::span<const UOp> rest) {
     std::optional<Strided> s = strided(u);
     if (!s || d.lanes != u.src(0).src(1).dtype().lanes || bits(d) < 8) return;
     std::vector<UOp> same{s->buffer};
-    same.insert(same.end(), loops.begin(), loops.end());
+    same.insert(same.end(), rest.begin(), rest.end());
     for (Family& f : all) {
       if (f.same != same || f.factor != s->factor || f.dtype != d) continue;
       UOp apart = simplify(s->rest - f.rest);
@@ -113,7 +114,13 @@ class Turner {
       i64 first = it->first, width = 0;
       while (end != f.members.end() && end->first == first + width && width < n) ++end, ++width;
       if (width >= kFewest && std::abs(f.factor) >= width) {
-        Run r{f.same[0], f.rest + first, f.dtype, f.factor, width, {f.same.begin() + 1, f.same.end()}, {}, std::vector<UOp>(store ? size_t(width) : 0)};
+        Run r;
+        r.buffer = f.same[0], r.rest = f.rest + first, r.dtype = f.dtype, r.factor = f.factor, r.width = width;
+        size_t next = 1;
+        if (next < f.same.size() && !f.same[next].is(Op::Range)) r.gate = f.same[next++];
+        if (!store && r.gate) r.alternative = f.same[next++];
+        r.loops.assign(f.same.begin() + long(next), f.same.end());
+        r.columns.resize(store ? size_t(width) : 0);
         for (auto m = it; m != end; ++m) r.at[m->second.id()] = m->first - first, run_of_[m->second.id()] = runs_.size();
         runs_.push_back(std::move(r));
       }
@@ -180,24 +187,27 @@ class Turner {
     return out;
   }
 
-  // The address of row i, and its gate where the row is not a whole power of two.
+  // The address of row i, and its gate: that of the lane, and the end of a row that is no whole power of two.
   UOp row_address(const Run& r, i64 i) { return node(Op::Index, r.dtype.scalar(), {to_[r.buffer], r.rest + r.factor * i}); }
-  static UOp row_gate(const Run& r, i64 padded) {
-    if (r.width == padded) return {};
+  UOp row_gate(const Run& r, i64 i, i64 padded) {
+    UOp g = r.gate ? to_[r.gate] : UOp{};
+    if (g && g.dtype().lanes > 1) g = node(Op::Extract, Kind::Bool, {g}, i);
+    if (r.width == padded) return g;
     DType d(Kind::Index, u16(padded));
-    return alu(Op::Lt, {node(Op::Lanes, d, {}), konst(d, r.width)});
+    UOp inside = alu(Op::Lt, {node(Op::Lanes, d, {}), konst(d, r.width)});
+    return g ? alu(Op::And, {inside, node(Op::Broadcast, inside.dtype(), {g})}) : inside;
   }
 
   std::vector<UOp> load_columns(const Run& r) {
     i64 n = r.dtype.lanes, w = i64(std::bit_ceil(u64(r.width)));
-    UOp gate = row_gate(r, w);
     DType d = r.dtype.scalar().vec(u16(w));
+    UOp other = konst_bits(d, r.alternative ? r.alternative.arg_bits() : 0);
     std::vector<std::vector<UOp>> blocks;
     for (i64 b = 0; b < n; b += w) {
       std::vector<UOp> rows;
       for (i64 i = b; i < b + w; i++) {
-        UOp at = row_address(r, i);
-        rows.push_back(gate ? node(Op::Load, d, {at, gate, konst_bits(d, 0)}) : node(Op::Load, d, {at}));
+        UOp at = row_address(r, i), gate = row_gate(r, i, w);
+        rows.push_back(gate ? node(Op::Load, d, {at, gate, other}) : node(Op::Load, d, {at}));
       }
       blocks.push_back(turned(std::move(rows)));
     }
@@ -217,7 +227,6 @@ class Turner {
 
   std::vector<UOp> store_rows(const Run& r) {
     i64 n = r.dtype.lanes, w = i64(std::bit_ceil(u64(r.width)));
-    UOp gate = row_gate(r, w);
     std::vector<UOp> stores;
     for (i64 b = 0; b < n; b += w) {
       Ints part;
@@ -230,7 +239,7 @@ class Turner {
       std::vector<UOp> rows = turned(std::move(columns));
       for (i64 i = 0; i < w; i++) {
         std::vector<UOp> s{row_address(r, b + i), rows[size_t(i)]};
-        if (gate) s.push_back(gate);
+        if (UOp gate = row_gate(r, b + i, w)) s.push_back(gate);
         for (UOp l : r.loops) s.push_back(to_[l]);
         stores.push_back(node(Op::Store, Kind::Void, std::span<const UOp>(s)));
       }

@@ -38,6 +38,7 @@ TEST_P(Turned, AMatrix) {
   UOp x = node(Op::Load, c.kind, {node(Op::Index, c.kind, {in, j, i})});
   k.ast = node(Op::Sink, Kind::Void, {node(Op::Store, Kind::Void, {node(Op::Index, c.kind, {out, i, j}), x, i, j})});
   i64 lane = c.lanes_read ? 1 : 0;
+  if ((c.lanes_read ? c.rows : c.columns) % c.lanes) k = *k.with({OptKind::PadTo, lane, c.lanes});
   k = *k.with({OptKind::Vector, lane, c.lanes});
   k = *k.with({OptKind::Upcast, 1 - lane, c.width});
 
@@ -68,6 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
                     // Rows that fill no vector, of a width that is no power of two.
                     Case{Kind::F32, 16, 28, 16, 14, true}, Case{Kind::F32, 28, 16, 16, 14, false}, Case{Kind::F32, 16, 5, 16, 5, true},
                     Case{Kind::F32, 6, 16, 16, 6, false}, Case{Kind::F32, 32, 4, 16, 4, true}, Case{Kind::F32, 8, 16, 8, 8, false},
+                    // Lanes that the last vector does not fill: a gate each.
+                    Case{Kind::F32, 13, 16, 16, 16, true}, Case{Kind::F32, 16, 13, 16, 16, false}, Case{Kind::F32, 29, 14, 16, 14, true},
+                    Case{Kind::F32, 14, 29, 16, 14, false}, Case{Kind::F32, 5, 4, 8, 4, true}, Case{Kind::U8, 12, 9, 16, 12, false},
                     Case{Kind::F64, 8, 8, 8, 8, true}, Case{Kind::F64, 8, 8, 4, 4, false}, Case{Kind::F64, 8, 7, 8, 7, true}, Case{Kind::I64, 16, 8, 8, 8, false},
                     Case{Kind::I16, 16, 16, 16, 16, true}, Case{Kind::U8, 16, 16, 16, 16, false}, Case{Kind::U8, 16, 12, 16, 12, true},
                     Case{Kind::F16, 16, 8, 8, 8, false}, Case{Kind::I32, 16, 16, 16, 8, true}),
