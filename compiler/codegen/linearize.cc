@@ -424,11 +424,13 @@ class Linearizer {
   void step(UOp u, UOp loop) {
     const std::vector<UOp>& regs = regs_.at(u.id());
     if (u.is(Op::Reduce)) {
-      Op op = alu_op(u.arg<ReduceArg>().kind);
+      ReduceKind kind = u.arg<ReduceArg>().kind;
+      Op op = alu_op(kind);
       UOp acc = read(regs[0], loop);
       for (UOp v : reduce_values(u)) {
         if (op == Op::Add && v.is(Op::Mul) && lazy_product(v)) acc = compute(Op::MulAcc, {value(v.src(0)), value(v.src(1)), acc});
         else if (op == Op::Add && v.is(Op::Dot) && lazy_product(v)) push_here(acc = node(Op::Dot, v.dtype(), {value(v.src(0)), value(v.src(1)), acc}));
+        else if (kind == ReduceKind::MaxAny) acc = compute(Op::Where, {compute(Op::Lt, {value(v), acc}), acc, value(v)});
         else acc = compute(op, {acc, value(v)});
       }
       return set(regs[0], acc);

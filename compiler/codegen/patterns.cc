@@ -1,5 +1,6 @@
 #include "codegen/patterns.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -72,6 +73,36 @@ std::optional<std::pair<UOp, UOp>> half_tanh_operands(UOp u) {
   return {};
 }
 
+// Maxima m that are read as exp(x - m) alone, by every output through the sum of these over the row: a NaN of the row makes that sum NaN, so m need
+// not hold it.
+std::vector<UOp> maxima_of_softmaxes(UOp sink, std::span<const UOp> topo) {
+  Memo<std::vector<UOp>> users;
+  users[sink];
+  for (UOp u : topo)
+    for (UOp s : u.src()) users[s].push_back(u);
+  std::vector<UOp> found;
+  for (UOp m : topo) {
+    if (!m.is(Op::Reduce) || m.dtype() != DType(Kind::F32) || m.arg<ReduceArg>().kind != ReduceKind::Max) continue;
+    bool ok = true;
+    Memo<u8> sees, sums;  // m; such a sum
+    sees[sink], sums[sink];
+    for (UOp u : users[m]) {
+      ok &= u.is(Op::Sub) && u.src(1) == m && row_maximum(m, u.src(0));
+      for (UOp e : users[u]) ok &= e.is(Op::Exp);
+    }
+    for (UOp u : topo) {
+      sees[u] = u == m;
+      for (UOp s : u.src()) sees[u] |= sees[s], sums[u] |= sums[s];
+      if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
+      UOp e = inner(u.src(0));
+      sums[u] |= e.is(Op::Exp) && e.src(0).is(Op::Sub) && e.src(0).src(1) == m;
+    }
+    for (UOp st : sink.src()) ok &= st.is(Op::Store) && (!sees[st.src(1)] || sums[st.src(1)]);
+    if (ok) found.push_back(m);
+  }
+  return found;
+}
+
 // The sum of a softmax's row, from 1 to the length of the row: the largest element adds exp(0).
 bool softmax_sum(UOp s) {
   if (!s.is(Op::Reduce) || s.arg<ReduceArg>().kind != ReduceKind::Add) return false;
@@ -106,8 +137,9 @@ std::optional<UOp> gelu_operand(UOp u) {
 
 UOp lower_patterns(UOp ast) {
   Memo<UOp> to;
-  std::vector<UOp> src;
-  for (UOp u : toposort(ast)) {
+  std::vector<UOp> src, topo = toposort(ast);
+  std::vector<UOp> any = ast.is(Op::Sink) ? maxima_of_softmaxes(ast, topo) : std::vector<UOp>{};
+  for (UOp u : topo) {
     if (u.dtype() == DType(Kind::F32)) {
       if (u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0))) {
         to[u] = exp_fast(to[u.src(0)]);
@@ -134,7 +166,8 @@ UOp lower_patterns(UOp ast) {
     src.clear();
     bool same = true;
     for (UOp s : u.src()) src.push_back(to[s]), same &= to[s] == s;
-    to[u] = same ? u : with_src(u, src);
+    if (std::find(any.begin(), any.end(), u) != any.end()) to[u] = node(Op::Reduce, u.dtype(), std::span<const UOp>(src), ReduceArg{ReduceKind::MaxAny, {}}.ints());
+    else to[u] = same ? u : with_src(u, src);
   }
   return to[ast];
 }

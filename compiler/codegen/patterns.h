@@ -4,8 +4,12 @@
 
 namespace tg {
 
-// Kernel form, f32: exp(x - max over x's row) becomes exp_fast, a division by the sum of these a product with its reciprocal, 1 / (1 + exp(-x)) sigmoid_fast, x * 0.5 * (1 + tanh(y)) x * sigmoid_fast(2 y),
-// x * 0.5 * (1 + erf(x / sqrt 2)) gelu_erf.
+// Kernel form, f32:
+//   exp(x - max over x's row)        exp_fast; the maximum may drop NaN if the row's sum, which shows it, is in every output
+//   a / sum of these                 a times its reciprocal
+//   1 / (1 + exp(-x))                sigmoid_fast
+//   x * 0.5 * (1 + tanh(y))          x * sigmoid_fast(2 y)
+//   x * 0.5 * (1 + erf(x / sqrt 2))  gelu_erf
 UOp lower_patterns(UOp ast);
 
 }  // namespace tg

@@ -12,9 +12,10 @@ using Ints = std::vector<i64>;
 using IntSpan = std::span<const i64>;
 
 // How a REDUCE, SCAN or HREDUCE combines.
-enum class ReduceKind : u8 { Add, Mul, Max, Min, And, Or };
+// MaxAny: as Max, but what it gives where a float is NaN is open.
+enum class ReduceKind : u8 { Add, Mul, Max, Min, And, Or, MaxAny };
 constexpr Op alu_op(ReduceKind k) {
-  constexpr Op kOp[] = {Op::Add, Op::Mul, Op::Max, Op::Min, Op::And, Op::Or};
+  constexpr Op kOp[] = {Op::Add, Op::Mul, Op::Max, Op::Min, Op::And, Op::Or, Op::Max};
   return kOp[int(k)];
 }
 enum class ScatterKind : u8 { Set, Add, Mul, Max, Min };

@@ -328,7 +328,8 @@ u64 identity_of(ReduceKind k, Kind d) {
   switch (k) {
     case ReduceKind::Add: return fl ? from_f64(0) : 0;
     case ReduceKind::Mul: return fl ? from_f64(1) : 1;
-    case ReduceKind::Max: return fl ? from_f64(-kInf) : u64(int_min(d));
+    case ReduceKind::Max:
+    case ReduceKind::MaxAny: return fl ? from_f64(-kInf) : u64(int_min(d));
     case ReduceKind::Min: return fl ? from_f64(kInf) : d == Kind::U64 ? ~u64(0) : u64(int_max(d));
     case ReduceKind::And: return u64(wrap_int(d, -1));
     case ReduceKind::Or: return 0;
@@ -343,7 +344,8 @@ void Reducer::add(u64 v) {
     switch (kind) {
       case ReduceKind::Add: acc = from_f64(a + x); return;
       case ReduceKind::Mul: acc = from_f64(a * x); return;
-      case ReduceKind::Max: acc = from_f64(float_binary<Op::Max>(a, x)); return;
+      case ReduceKind::Max:
+      case ReduceKind::MaxAny: acc = from_f64(float_binary<Op::Max>(a, x)); return;
       case ReduceKind::Min: acc = from_f64(float_binary<Op::Min>(a, x)); return;
       default: fail("the interpreter has no ", info(alu_op(kind)).name, " on ", name(dtype));
     }
@@ -351,7 +353,8 @@ void Reducer::add(u64 v) {
   switch (kind) {
     case ReduceKind::Add: acc += v; return;
     case ReduceKind::Mul: acc *= v; return;
-    case ReduceKind::Max: acc = int_binary<Op::Max>(dtype, acc, v); return;
+    case ReduceKind::Max:
+    case ReduceKind::MaxAny: acc = int_binary<Op::Max>(dtype, acc, v); return;
     case ReduceKind::Min: acc = int_binary<Op::Min>(dtype, acc, v); return;
     case ReduceKind::And: acc &= v; return;
     case ReduceKind::Or: acc |= v; return;

@@ -27,8 +27,8 @@ bool ascending(const Ints& v, size_t below) {
   return true;
 }
 bool reduces(i64 kind, DType d) {
-  if (kind < 0 || kind > i64(ReduceKind::Or) || is_storage(d.kind) || d.kind == Kind::Void) return false;
-  return !is_float(d) || ReduceKind(kind) < ReduceKind::And;
+  if (kind < 0 || kind > i64(ReduceKind::MaxAny) || is_storage(d.kind) || d.kind == Kind::Void) return false;
+  return is_float(d) ? ReduceKind(kind) < ReduceKind::And || ReduceKind(kind) == ReduceKind::MaxAny : ReduceKind(kind) <= ReduceKind::Or;
 }
 UOp plain(UOp u) {
   while (u.is(Op::After)) u = u.src(0);

@@ -203,7 +203,8 @@ UOp identity(ReduceKind k, DType d) {
   switch (k) {
     case ReduceKind::Add: return konst(d, 0);
     case ReduceKind::Mul: return konst(d, 1);
-    case ReduceKind::Max: return is_float(d) ? konst_f(d, -inf) : konst(d, int_min(d.kind));
+    case ReduceKind::Max:
+    case ReduceKind::MaxAny: return is_float(d) ? konst_f(d, -inf) : konst(d, int_min(d.kind));
     case ReduceKind::Min: return is_float(d) ? konst_f(d, inf) : konst(d, d.kind == Kind::U64 ? -1 : int_max(d.kind));
     case ReduceKind::And: return konst(d, -1);
     case ReduceKind::Or: return konst(d, 0);

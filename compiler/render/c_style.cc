@@ -182,6 +182,7 @@ class Writer {
   }
   std::string reduce_text(UOp u) {
     ReduceKind k = ReduceKind(u.arg_int());
+    if (k == ReduceKind::MaxAny) k = ReduceKind::Max;
     DType d = u.src(0).dtype();
     std::vector<std::string> v;
     std::string whole = value(u.src(0));

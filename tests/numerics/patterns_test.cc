@@ -71,6 +71,45 @@ TEST(PatternForms, ADivisionByASoftmaxsSumIsAProduct) {
 %19 = SINK void %18
 )").c_str())), 1);
 }
+// A NaN of the row is in the sum of its exps, so the maximum may pass it over; where something else reads the maximum, it may not.
+TEST(PatternForms, TheMaximumOfASoftmaxMayDropNaN) {
+  const char* const row = R"(%9 = INDEX f32 %5 %2 %8
+%10 = LOAD f32 %9
+%11 = REDUCE f32 [2] %10 %8
+%12 = RANGE index [1, 0, 2, 8] %0
+%13 = INDEX f32 %5 %2 %12
+%14 = LOAD f32 %13
+%15 = SUB f32 %14 %11
+%16 = EXP f32 %15
+%17 = REDUCE f32 [0] %16 %12
+)";
+  Arena arena;
+  Arena::Scope scope(arena);
+  auto drops = [](UOp a) {
+    for (UOp u : toposort(lower_patterns(a)))
+      if (u.is(Op::Reduce) && u.arg<ReduceArg>().kind == ReduceKind::MaxAny) return true;
+    return false;
+  };
+  EXPECT_TRUE(drops(ast((std::string(row) + R"(%18 = SUB f32 %7 %11
+%19 = EXP f32 %18
+%20 = DIV f32 %19 %17
+%21 = STORE void %4 %20 %2 %3
+%22 = SINK void %21
+)").c_str())));
+  // exp(x - max) without its sum: only the NaN's own element would show it.
+  EXPECT_FALSE(drops(ast((std::string(row) + R"(%18 = SUB f32 %7 %11
+%19 = EXP f32 %18
+%20 = STORE void %4 %19 %2 %3
+%21 = SINK void %20
+)").c_str())));
+  // x - max - log(sum): x - max is read by itself.
+  EXPECT_FALSE(drops(ast((std::string(row) + R"(%18 = SUB f32 %7 %11
+%19 = LOG f32 %17
+%20 = SUB f32 %18 %19
+%21 = STORE void %4 %20 %2 %3
+%22 = SINK void %21
+)").c_str())));
+}
 // The maximum of a column says nothing about an element of a row: the difference may be large, which exp_fast cannot take.
 TEST(PatternForms, ExpMinusAnotherMaximumStays) {
   Arena arena;

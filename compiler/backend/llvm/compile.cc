@@ -420,6 +420,9 @@ class Emitter {
     return fu ? b_.CreateZExtOrTrunc(v, t) : b_.CreateSExtOrTrunc(v, t);
   }
 
+  llvm::Value* both(ReduceKind k, DType d, llvm::Value* x, llvm::Value* y) {
+    return k == ReduceKind::MaxAny ? b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y) : binary(alu_op(k), d, x, y);
+  }
   // log2(lanes) rounds of halves.
   llvm::Value* horizontal(UOp u) {
     llvm::Value* v = val(u.src(0));
@@ -427,13 +430,13 @@ class Emitter {
     ReduceKind k = ReduceKind(u.arg_int());
     if (n & (n - 1)) {
       llvm::Value* r = b_.CreateExtractElement(v, u64(0));
-      for (int i = 1; i < n; i++) r = binary(alu_op(k), u.dtype(), r, b_.CreateExtractElement(v, u64(i)));
+      for (int i = 1; i < n; i++) r = both(k, u.dtype(), r, b_.CreateExtractElement(v, u64(i)));
       return r;
     }
     for (int h = n / 2; h >= 1; h /= 2) {
       SmallVector<int> lo, hi;
       for (int i = 0; i < h; i++) lo.push_back(i), hi.push_back(i + h);
-      v = binary(alu_op(k), u.dtype().vec(u16(h)), b_.CreateShuffleVector(v, lo), b_.CreateShuffleVector(v, hi));
+      v = both(k, u.dtype().vec(u16(h)), b_.CreateShuffleVector(v, lo), b_.CreateShuffleVector(v, hi));
     }
     return b_.CreateExtractElement(v, u64(0));
   }
