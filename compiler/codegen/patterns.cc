@@ -73,41 +73,40 @@ std::optional<std::pair<UOp, UOp>> half_tanh_operands(UOp u) {
   return {};
 }
 
+// m, if u is exp(x - m) with m the maximum of x's row.
+UOp maximum_below(UOp u) {
+  bool is = u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0));
+  return is ? u.src(0).src(1) : UOp{};
+}
+// m, if s is the sum of exp(x - m) over the row: from 1 to the length of the row, since the largest element adds exp(0).
+UOp softmax_maximum(UOp s) { return s.is(Op::Reduce) && s.arg<ReduceArg>().kind == ReduceKind::Add ? maximum_below(inner(s.src(0))) : UOp{}; }
+
 // Maxima m that are read as exp(x - m) alone, by every output through the sum of these over the row: a NaN of the row makes that sum NaN, so m need
 // not hold it.
 std::vector<UOp> maxima_of_softmaxes(UOp sink, std::span<const UOp> topo) {
+  auto maximum = [](UOp u) { return u.is(Op::Reduce) && u.dtype() == DType(Kind::F32) && u.arg<ReduceArg>().kind == ReduceKind::Max; };
+  if (std::none_of(topo.begin(), topo.end(), maximum)) return {};
   Memo<std::vector<UOp>> users;
   users[sink];
   for (UOp u : topo)
     for (UOp s : u.src()) users[s].push_back(u);
   std::vector<UOp> found;
   for (UOp m : topo) {
-    if (!m.is(Op::Reduce) || m.dtype() != DType(Kind::F32) || m.arg<ReduceArg>().kind != ReduceKind::Max) continue;
+    if (!maximum(m)) continue;
     bool ok = true;
     Memo<u8> sees, sums;  // m; such a sum
     sees[sink], sums[sink];
-    for (UOp u : users[m]) {
-      ok &= u.is(Op::Sub) && u.src(1) == m && row_maximum(m, u.src(0));
-      for (UOp e : users[u]) ok &= e.is(Op::Exp);
-    }
+    for (UOp u : users[m])
+      for (UOp e : users[u]) ok &= maximum_below(e) == m;
     for (UOp u : topo) {
       sees[u] = u == m;
       for (UOp s : u.src()) sees[u] |= sees[s], sums[u] |= sums[s];
-      if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
-      UOp e = inner(u.src(0));
-      sums[u] |= e.is(Op::Exp) && e.src(0).is(Op::Sub) && e.src(0).src(1) == m;
+      sums[u] |= softmax_maximum(u) == m;
     }
     for (UOp st : sink.src()) ok &= st.is(Op::Store) && (!sees[st.src(1)] || sums[st.src(1)]);
     if (ok) found.push_back(m);
   }
   return found;
-}
-
-// The sum of a softmax's row, from 1 to the length of the row: the largest element adds exp(0).
-bool softmax_sum(UOp s) {
-  if (!s.is(Op::Reduce) || s.arg<ReduceArg>().kind != ReduceKind::Add) return false;
-  UOp e = inner(s.src(0));
-  return e.is(Op::Exp) && e.src(0).is(Op::Sub) && row_maximum(e.src(0).src(1), e.src(0).src(0));
 }
 
 // x, if u is x * 0.5 * (1 + erf(x / sqrt 2)) in any of its orders.
@@ -141,11 +140,11 @@ UOp lower_patterns(UOp ast) {
   std::vector<UOp> any = ast.is(Op::Sink) ? maxima_of_softmaxes(ast, topo) : std::vector<UOp>{};
   for (UOp u : topo) {
     if (u.dtype() == DType(Kind::F32)) {
-      if (u.is(Op::Exp) && u.src(0).is(Op::Sub) && row_maximum(u.src(0).src(1), u.src(0).src(0))) {
+      if (maximum_below(u)) {
         to[u] = exp_fast(to[u.src(0)]);
         continue;
       }
-      if (u.is(Op::Div) && softmax_sum(u.src(1))) {
+      if (u.is(Op::Div) && softmax_maximum(u.src(1))) {
         to[u] = to[u.src(0)] * (konst_f(Kind::F32, 1) / to[u.src(1)]);  // one division a row
         continue;
       }

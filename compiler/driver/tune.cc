@@ -69,8 +69,6 @@ void must_run_here(const Target& t) {
            ". Search on a machine that has it and give its results with --log FILE, or set BEAM=0");
 }
 
-std::string text_of(const std::vector<Opt>& opts) { return opts_text(opts); }
-
 MeasuredProgram program_of(const CompiledKernel& k, const std::string& entry) { return {k.object, entry, k.tasks, k.layouts}; }
 
 // The search's view of one kernel.
@@ -179,7 +177,7 @@ class KernelTools : public BeamTools {
     Arena arena;
     Arena::Scope scope(arena);
     std::vector<std::string> out;
-    for (const std::vector<Opt>& l : f(plain_kernel(job_, target_))) out.push_back(text_of(l));
+    for (const std::vector<Opt>& l : f(plain_kernel(job_, target_))) out.push_back(opts_text(l));
     return out;
   }
 

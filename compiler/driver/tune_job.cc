@@ -16,17 +16,6 @@ namespace {
 constexpr i64 kPropose = -1, kMeasure = -2, kWhole = -3;
 constexpr size_t kArenaLists = 8;  // lists that share an arena: small ones keep tables by node short
 
-i64 bits_of(f64 v) {
-  i64 b;
-  std::memcpy(&b, &v, 8);
-  return b;
-}
-f64 of_bits(i64 b) {
-  f64 v;
-  std::memcpy(&v, &b, 8);
-  return v;
-}
-
 Result<Proposal> propose_one(const Kernel& plain, const std::string& text, bool limited) {
   using R = Result<Proposal>;
   Result<std::vector<Opt>> opts = parse_opts(text);
@@ -67,7 +56,7 @@ Result<WorkBytes> propose(Reader& r) {
       Result<Proposal> p = propose_one(plain, lists[i], limited);
       w.num(bool(p));
       if (p)
-        w.text(p->opts), w.num(i64(p->shape.lo)), w.num(i64(p->shape.hi)), w.num(bits_of(p->estimate_ns));
+        w.text(p->opts), w.num(i64(p->shape.lo)), w.num(i64(p->shape.hi)), w.real(p->estimate_ns);
       else
         w.text(p.why());
     }
@@ -93,7 +82,7 @@ std::vector<Result<Proposal>> parse_proposals(std::span<const u8> bytes) {
       continue;
     }
     Proposal p;
-    p.opts = r.text(), p.shape.lo = u64(r.num()), p.shape.hi = u64(r.num()), p.estimate_ns = of_bits(r.num());
+    p.opts = r.text(), p.shape.lo = u64(r.num()), p.shape.hi = u64(r.num()), p.estimate_ns = r.real();
     out.push_back(std::move(p));
   }
   return out;

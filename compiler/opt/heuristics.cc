@@ -269,12 +269,7 @@ class Planner {
     apply({OptKind::Vector, lane_id, t.lanes});
     if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
     apply({OptKind::Tile, lane_id, 1});
-    if (rows) {
-      i64 rest = m % t.rows;
-      if (rest) apply({OptKind::Peel, rows_id, t.rows});
-      apply({OptKind::Upcast, rows_id, t.rows});
-      if (rest > 1) apply({OptKind::Upcast, rows_id + 100, rest});
-    }
+    if (rows) upcast_rows(rows_id, m, t.rows);
     if (turned) apply({OptKind::Unroll, last_id, t.lanes});
     // Depthwise rows share what they load along the window.
     else if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});
@@ -323,14 +318,20 @@ class Planner {
     for (const Rows& r : tile) {
       i64 n = even_rows(r.size, most);
       if (n < 2) continue;
-      if (r.size % n) apply({OptKind::Peel, r.id, n});
-      if (apply({OptKind::Upcast, r.id, n})) accumulators *= n;
-      if (i64 rest = r.size % n; rest > 1) apply({OptKind::Upcast, r.id + 100, rest});
+      if (upcast_rows(r.id, r.size, n)) accumulators *= n;
     }
     if (const Axis* a = find(id))
       for (i64 u : {4, 2})
         if (accumulators * u <= 8 && a->size % u == 0 && apply({OptKind::Unroll, id, u})) break;
     return true;
+  }
+  // n rows of an axis as a tile, and what is left of it as another. Is there the first?
+  bool upcast_rows(i64 id, i64 size, i64 n) {
+    i64 rest = size % n;
+    if (rest) apply({OptKind::Peel, id, n});
+    bool done = apply({OptKind::Upcast, id, n});
+    if (rest > 1) apply({OptKind::Upcast, id + 100, rest});
+    return done;
   }
   // Rows of a tile, at most `most`, so that the last tile is as full as can be.
   static i64 even_rows(i64 size, i64 most) {

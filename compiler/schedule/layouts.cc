@@ -124,7 +124,7 @@ class Chooser {
         if (vectors > kStoreCycles * elements(in)) add(out, kStoreCycles * elements(out), axis_of(oc, wide)), lanes = {};
       }
       // A single output: sums along lanes end in horizontal steps.
-      if (wide && !lanes && vectors * f64(lanes_) < kHorizontalCycles * f64(lanes_) * elements(out)) {
+      if (wide && !lanes && vectors < kHorizontalCycles * elements(out)) {
         f64 sums = 0;
         for (UOp x : toposort(u)) sums += x.is(Op::Reduce);
         add(in, sums * kHorizontalCycles * elements(out), axis_of(at, wide));

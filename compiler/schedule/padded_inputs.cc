@@ -32,14 +32,16 @@ UOp copy_padded_inputs(UOp sink) {
   std::vector<UOp> order = toposort(sink);
   Memo<u8> copied;
   copied[sink];
+  bool any = false;
   for (UOp u : order) {
     if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
     UOp body = u.src(0);
     while (body.is(Op::Cast)) body = body.src(0);
     if (!body.is(Op::Mul)) continue;
     for (UOp side : body.src())
-      if (UOp pad = padded_input(side); pad && count(body) > std::max(kProducts, kReadings * count(pad.src(0)))) copied[pad] = 1;
+      if (UOp pad = padded_input(side); pad && count(body) > std::max(kProducts, kReadings * count(pad.src(0)))) copied[pad] = 1, any = true;
   }
+  if (!any) return sink;
   Memo<UOp> to;
   to[sink];
   for (UOp u : order) {

@@ -81,17 +81,6 @@ MeasuredProgram read_program(Reader& r) {
   for (Layout& l : p.layouts) l = r.layout();
   return p;
 }
-i64 bits_of(f64 v) {
-  i64 b;
-  memcpy(&b, &v, 8);
-  return b;
-}
-f64 of_bits(i64 b) {
-  f64 v;
-  memcpy(&v, &b, 8);
-  return v;
-}
-
 }  // namespace
 
 std::vector<u8> MeasureJob::bytes() const {
@@ -101,7 +90,7 @@ std::vector<u8> MeasureJob::bytes() const {
     w.num(i64(s.kind)), w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.num(s.read), w.num(s.written), w.num(s.limit);
   write_program(w, base);
   write_program(w, candidate);
-  w.num(bits_of(best_ns)), w.num(compare);
+  w.real(best_ns), w.num(compare);
   return std::move(w.out);
 }
 MeasureJob MeasureJob::parse(std::span<const u8> b) {
@@ -113,18 +102,18 @@ MeasureJob MeasureJob::parse(std::span<const u8> b) {
     s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0,
     s.written = r.num() != 0, s.limit = r.num();
   j.base = read_program(r), j.candidate = read_program(r);
-  j.best_ns = of_bits(r.num()), j.compare = r.num() != 0;
+  j.best_ns = r.real(), j.compare = r.num() != 0;
   return j;
 }
 std::vector<u8> Measured::bytes() const {
   Writer w;
-  w.num(bits_of(ns)), w.num(bits_of(base_ns)), w.num(bits_of(ratio)), w.num(runs);
+  w.real(ns), w.real(base_ns), w.real(ratio), w.num(runs);
   return std::move(w.out);
 }
 Measured Measured::parse(std::span<const u8> b) {
   Reader r{b, "a measurement's answer"};
   Measured m;
-  m.ns = of_bits(r.num()), m.base_ns = of_bits(r.num()), m.ratio = of_bits(r.num()), m.runs = r.num();
+  m.ns = r.real(), m.base_ns = r.real(), m.ratio = r.real(), m.runs = r.num();
   return m;
 }
 

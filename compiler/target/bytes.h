@@ -16,6 +16,7 @@ struct Writer {
   std::vector<u8> out;
   void raw(const void* p, size_t n) { out.insert(out.end(), static_cast<const u8*>(p), static_cast<const u8*>(p) + n); }
   void num(i64 v) { raw(&v, 8); }
+  void real(f64 v) { raw(&v, 8); }
   void text(std::string_view s) { num(i64(s.size())), raw(s.data(), s.size()); }
   void blob(std::span<const u8> s) { num(i64(s.size())), raw(s.data(), s.size()); }
   void nums(std::span<const i64> v) {
@@ -39,6 +40,11 @@ struct Reader {
   }
   i64 num() {
     i64 v;
+    raw(&v, 8);
+    return v;
+  }
+  f64 real() {
+    f64 v;
     raw(&v, 8);
     return v;
   }
