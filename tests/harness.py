@@ -3,9 +3,13 @@
 Outcomes: passed; refused (compile says no in one line that names an operator or the reason given by the caller); wrong (other values, shapes
 or dtypes); failed (an error where none was due); crashed (a signal or an internal error); hung (over the time limit).
 """
+import argparse
 import dataclasses
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -136,3 +140,27 @@ def summary(suite, results, left, skipped):
     counts = ", ".join(f"{len(kinds.get(k, []))} {k}" for k in ("passed", "refused", *BAD))
     print(f"{suite}: run {len(results)} ({counts}); left for --all {left}; skipped {skipped}")
     return 1 if any(kinds.get(k) for k in BAD) else 0
+
+
+def run_checks(suite, doc, checks, bench):
+    """The command line of a suite of checks: each gets a bench(tools, folder) of its own in a fresh folder; ends the program."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--filter", default="")
+    args = parser.parse_args()
+    tools = programs(args.build)
+    results = {}
+    for f in checks:
+        if args.filter not in f.__name__:
+            continue
+        folder = tempfile.mkdtemp(prefix=f"{suite}-")
+        try:
+            f(bench(tools, folder))
+            results[f.__name__] = Outcome("passed")
+        except Failure as e:
+            results[f.__name__] = e.outcome
+        except Exception as e:
+            results[f.__name__] = Outcome("failed", f"{type(e).__name__}: {e}")
+        finally:
+            shutil.rmtree(folder)
+    sys.exit(summary(suite, results, 0, 0))

@@ -3,18 +3,15 @@ code that is not 0, and no output left behind.
 
 run.py [--build DIR] [--filter TEXT]
 """
-import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from harness import Failure, Outcome
+from harness import Failure
 
 import numpy as np
 import onnx
@@ -479,27 +476,4 @@ def verbs_that_are_not_built(b):
     b.bad("tgaot", "compile", b.relu(), "--max-size", "1", words=["--max-size", "not built yet"])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
-    parser.add_argument("--filter", default="")
-    args = parser.parse_args()
-    tools = harness.programs(args.build)
-    results = {}
-    for f in CHECKS:
-        if args.filter not in f.__name__:
-            continue
-        folder = tempfile.mkdtemp(prefix="cli-")
-        try:
-            f(Bench(tools, folder))
-            results[f.__name__] = Outcome("passed")
-        except Failure as e:
-            results[f.__name__] = e.outcome
-        except Exception as e:
-            results[f.__name__] = Outcome("failed", f"{type(e).__name__}: {e}")
-        finally:
-            shutil.rmtree(folder)
-    sys.exit(harness.summary("cli", results, 0, 0))
-
-
-main()
+harness.run_checks("cli", __doc__, CHECKS, Bench)

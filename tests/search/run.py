@@ -3,21 +3,18 @@ same bytes. Nothing here depends on how long anything takes.
 
 run.py [--build DIR] [--filter TEXT]
 """
-import argparse
 import json
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from harness import Failure, Outcome
+from harness import Failure
 
 import numpy as np
 import onnx
@@ -268,27 +265,4 @@ def explain(b):
     need(len(j["kernels"]) == 3 and all(k["ns"] > 0 and k["roofline_ns"] > 0 for k in j["kernels"]) and j["peak_gflops"] > 0, str(j))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
-    parser.add_argument("--filter", default="")
-    args = parser.parse_args()
-    tools = harness.programs(args.build)
-    results = {}
-    for f in CHECKS:
-        if args.filter not in f.__name__:
-            continue
-        folder = tempfile.mkdtemp(prefix="search-")
-        try:
-            f(Bench(tools, folder))
-            results[f.__name__] = Outcome("passed")
-        except Failure as e:
-            results[f.__name__] = e.outcome
-        except Exception as e:
-            results[f.__name__] = Outcome("failed", f"{type(e).__name__}: {e}")
-        finally:
-            shutil.rmtree(folder)
-    sys.exit(harness.summary("search", results, 0, 0))
-
-
-main()
+harness.run_checks("search", __doc__, CHECKS, Bench)
