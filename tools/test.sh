@@ -40,6 +40,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/cli/run.py --build "$build" || failed+=("tests/cli")
   step "search"
   .venv/bin/python tests/search/run.py --build "$build" || failed+=("tests/search")
+  step "state"
+  .venv/bin/python tests/state/run.py --build "$build" || failed+=("tests/state")
   step "models fetched"
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"

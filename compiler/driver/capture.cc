@@ -32,11 +32,23 @@ class Capture {
         compiled_(compiled),
         constant_of_(g.constants.size(), kNone),
         buffer_of_(s.buffers.size(), kNone),
-        program_of_(plan.jobs.size(), kNone) {}
+        program_of_(plan.jobs.size(), kNone),
+        input_of_(g.inputs.size(), 0),
+        output_of_(g.outputs.size(), 0) {}
 
   bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of, bool unread) {
-    for (const Value& v : g_.inputs) d_.inputs.push_back(signature(v));
-    for (const Value& v : g_.outputs) d_.outputs.push_back(signature(v));
+    // A pair of an output and an input that is state is neither to the caller.
+    for (auto [out, in] : g_.state) {
+      const Value& v = g_.inputs[in];
+      i64 elems = 1;
+      for (UOp d : v.dims) elems *= d.as_int();
+      d_.states.push_back({v.name, g_.outputs[out].name, stored(v.dtype), u64(byte_size(v.dtype.kind, elems)), -1});
+      input_of_[in] = output_of_[out] = kNone;
+    }
+    for (u32 i = 0; i < g_.inputs.size(); i++)
+      if (input_of_[i] != kNone) input_of_[i] = u32(d_.inputs.size()), d_.inputs.push_back(signature(g_.inputs[i]));
+    for (u32 i = 0; i < g_.outputs.size(); i++)
+      if (output_of_[i] != kNone) output_of_[i] = u32(d_.outputs.size()), d_.outputs.push_back(signature(g_.outputs[i]));
     d_.targets.push_back({target.device, target.renderer, target.arch, target.needs});
     for (const CompiledKernel& k : compiled_) d_.objects.push_back(bundle::Bytes::view(k.object));
     v_.targets = {0};
@@ -65,9 +77,18 @@ class Capture {
       out.kind = b.kind == Buffer::Input    ? bundle::BufferKind::Input
                  : b.kind == Buffer::Output ? bundle::BufferKind::Output
                                             : bundle::BufferKind::Scratch;
-      out.dtype = stored(b.dtype), out.bytes = b.bytes, out.index = b.index;
+      out.dtype = stored(b.dtype), out.bytes = b.bytes;
+      out.index = b.kind == Buffer::Input ? input_of_[b.index] : b.kind == Buffer::Output ? output_of_[b.index] : 0;
       out.align = u32(std::max(1, bits(b.dtype) / 8));
       for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of_[below]);
+      buffer_of_[i] = u32(v_.buffers.size());
+      v_.buffers.push_back(out);
+    }
+    for (u32 i = 0; i < s_.buffers.size(); i++) {
+      const Buffer& b = s_.buffers[i];
+      if (b.kind != Buffer::State) continue;
+      bundle::Buffer out;
+      out.kind = bundle::BufferKind::State, out.dtype = stored(b.dtype), out.bytes = b.bytes, out.index = b.index;
       buffer_of_[i] = u32(v_.buffers.size());
       v_.buffers.push_back(out);
     }
@@ -152,6 +173,7 @@ class Capture {
   std::vector<u32> constant_of_;                              // by constant of the graph
   std::vector<u32> buffer_of_;                                // by buffer of the schedule
   std::vector<u32> program_of_;                               // by job
+  std::vector<u32> input_of_, output_of_;                     // the bundle's, by those of the graph; kNone: state
   std::map<std::pair<u32, std::string>, u32> weight_buffer_;  // (constant of the graph, layout) -> buffer of the variant
 };
 
@@ -159,9 +181,6 @@ class Capture {
 
 bundle::BundleDesc capture(const Graph& g, const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled,
                            const Target& target, std::vector<u32>* constant_of, bool unread) {
-  for (auto [out, in] : g.state)
-    fail("output \"", g.outputs.at(out).name, "\" is fed back into input \"", g.inputs.at(in).name,
-         "\": state is not built yet; compile without the pair, and give the output to the next run");
   return Capture(g, s, plan, compiled).run(target, constant_of, unread);
 }
 

@@ -39,6 +39,28 @@ Graph import_model(const CompileOptions& o) {
   return import_onnx(o.model, io);
 }
 
+// Names to numbers.
+void pair_state(Graph& g, const std::vector<StatePair>& pairs, const std::string& model) {
+  auto find = [&](const std::vector<Value>& list, const std::string& name, const StatePair& p, const char* side) {
+    for (u32 i = 0; i < list.size(); i++)
+      if (list[i].name == name) return i;
+    fail("--state ", p.output, "=", p.input, ": ", model, " has no ", side, " \"", name, "\"; it has ",
+         join(list, ", ", [](const Value& v) { return v.name; }));
+  };
+  for (const StatePair& p : pairs) {
+    u32 out = find(g.outputs, p.output, p, "output"), in = find(g.inputs, p.input, p, "input");
+    const Value &o = g.outputs[out], &i = g.inputs[in];
+    std::string what = str("--state ", p.output, "=", p.input, ": ");
+    if (o.dtype != i.dtype || !same_shape(o.dims, i.dims))
+      fail(what, "the output is ", name(o.dtype), shape_text(o.dims), ", the input ", name(i.dtype), shape_text(i.dims), "; they must be equal");
+    for (UOp d : i.dims)
+      if (!d.is_const()) fail(what, "dimension ", d.str(), " is free; state has a fixed size: fix it with --shape");
+    for (auto [o2, i2] : g.state)
+      if (o2 == out || i2 == in) fail(what, o2 == out ? "the output" : "the input", " is in another pair already");
+    g.state.push_back({out, in});
+  }
+}
+
 bundle::Provenance provenance_of_model(const std::string& path) {
   bundle::Provenance p;
   p.model = path.substr(path.rfind('/') + 1);
@@ -118,6 +140,7 @@ void compile_model(const CompileOptions& o) {
   if (settings::DEBUG() >= 1) std::fprintf(stderr, "target %s\n", target_text(target).c_str());
   Report report;
   Graph graph = import_model(o);
+  pair_state(graph, o.state, o.model);
   report.done("import");
   i64 moved = move_scales(graph), folded = fold_constants(graph);
   if (folded) report.note(str("folded ", folded, " values of constants; scales moved into the weights of ", moved, " sums"));

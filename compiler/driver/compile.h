@@ -25,6 +25,10 @@ struct FixedInput {
   std::function<ConstantData(DType declared)> value;  // its elements
 };
 
+struct StatePair {
+  std::string output, input;  // what a run gives as the output, the next one takes as the input; zeros at first
+};
+
 struct KernelPlan;
 struct CompiledKernel;
 
@@ -49,6 +53,7 @@ struct CompileOptions {
   std::vector<InputShape> shapes;
   std::vector<VarRange> vars;
   std::vector<FixedInput> fixed;
+  std::vector<StatePair> state;
   OutputOptions output;
   SearchOptions search;
 };

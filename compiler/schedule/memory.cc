@@ -22,7 +22,7 @@ void plan_memory(Schedule& s) {
     }
   std::vector<u32> order;
   for (u32 b = 0; b < s.buffers.size(); b++) {
-    if (s.buffers[b].kind == Buffer::Constant) continue;
+    if (s.buffers[b].kind == Buffer::Constant || s.buffers[b].kind == Buffer::State) continue;
     if (s.buffers[b].kind == Buffer::Input) life[b] = {0, std::max<i64>(life[b].last, 0)};
     if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), i64(s.calls.size())};
     if (life[b].first >= 0) order.push_back(b);

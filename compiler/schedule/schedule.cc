@@ -13,6 +13,8 @@
 namespace tg {
 namespace {
 
+constexpr u32 kNone = ~0u;
+
 // Where a stored value lies: a buffer, or a box of one (a branch of a CONCAT).
 struct Place {
   u32 buffer = 0;
@@ -24,13 +26,22 @@ class Scheduler {
   explicit Scheduler(const Graph& g) : g_(g) { s_.arena = g.arena; }
 
   Schedule run() {
-    for (size_t i = 0; i < g_.inputs.size(); i++) input_.push_back(add_buffer(Buffer::Input, u32(i), g_.inputs[i].dtype, int_dims(g_.inputs[i].dims)));
+    std::vector<u32> pair_of(g_.inputs.size(), kNone);
+    state_of_.assign(g_.outputs.size(), kNone);
+    for (u32 i = 0; i < g_.state.size(); i++) pair_of[g_.state[i].second] = i;
+    for (u32 i = 0; i < g_.inputs.size(); i++) {
+      bool state = pair_of[i] != kNone;
+      input_.push_back(add_buffer(state ? Buffer::State : Buffer::Input, state ? pair_of[i] : i, g_.inputs[i].dtype, int_dims(g_.inputs[i].dims)));
+      if (state) state_of_[g_.state[pair_of[i]].first] = input_.back();
+    }
     realized_ = realize(g_.sink, ranges_);
     place_outputs();
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
     for (size_t i = realized_.roots.size(); i-- > 0;) place(realized_.roots[i]);
     for (UOp u : realized_.roots) emit(u);
-    for (size_t i = 0; i < g_.outputs.size(); i++) copy_output(u32(i));
+    for (bool state : {false, true})
+      for (u32 i = 0; i < g_.outputs.size(); i++)
+        if ((state_of_[i] != kNone) == state) copy_output(i);
     return std::move(s_);
   }
 
@@ -56,6 +67,10 @@ class Scheduler {
   void place_outputs() {
     for (size_t i = 0; i < g_.outputs.size(); i++) {
       UOp u = g_.sink.src(i);
+      if (state_of_[i] != kNone) {  // the old state is read until the end of the run: the new one gets a buffer and is copied last
+        output_.push_back(state_of_[i]);
+        continue;
+      }
       output_.push_back(add_buffer(Buffer::Output, u32(i), g_.outputs[i].dtype, int_dims(g_.outputs[i].dims)));
       if (realized_.stored[u] && !placed_[u]) {
         places_[u] = {output_.back(), {}};
@@ -248,6 +263,7 @@ class Scheduler {
   void copy_output(u32 i) {
     UOp u = g_.sink.src(i);
     if (realized_.stored[u] && places_[u].buffer == output_[i]) return;
+    if (u.is(Op::Param) && input_[size_t(u.arg_int())] == output_[i]) return;  // a state that stays as it is
     emit_plain_copy(u, {output_[i], {}});
   }
 
@@ -410,10 +426,19 @@ class Scheduler {
   Schedule s_;
   RangeMaker ranges_;
   Realized realized_;
-  std::vector<u32> input_, output_, constant_;
+  std::vector<u32> input_, output_, constant_;  // the graph's, as buffers
+  std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
   Memo<u8> placed_;
   Memo<Place> places_;
 };
+
+// A state that becomes another state is read before either changes.
+UOp hold_state_inputs(const Graph& g) {
+  std::vector<UOp> outs(g.sink.src().begin(), g.sink.src().end());
+  for (auto [out, in] : g.state)
+    if (outs[out].is(Op::Param) && outs[out].arg_int() != i64(in)) outs[out] = node(Op::Contiguous, outs[out].dtype(), {outs[out]});
+  return node(Op::Sink, Kind::Void, std::span<const UOp>(outs));
+}
 
 }  // namespace
 
@@ -421,8 +446,9 @@ Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
   Graph copied = g;
-  copied.sink = copy_padded_inputs(g.sink);
+  copied.sink = copy_padded_inputs(hold_state_inputs(g));
   Schedule s = Scheduler(copied).run();
+  update_state_in_place(s);
   read_one_hot_rows(s, g);
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");

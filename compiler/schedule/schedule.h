@@ -12,8 +12,8 @@
 namespace tg {
 
 struct Buffer {
-  enum Kind : u8 { Input, Output, Constant, Scratch } kind = Scratch;
-  u32 index = 0;              // of the graph's input, output or constant
+  enum Kind : u8 { Input, Output, Constant, Scratch, State } kind = Scratch;
+  u32 index = 0;              // of the graph's input, output, constant or state pair
   DType dtype;
   std::vector<i64> dims;      // logical
   Layout layout;              // Scratch: chosen by layouts.cc; Input and Output: row-major; Constant: row-major until a kernel packs it
@@ -45,6 +45,7 @@ Schedule schedule(const Graph& g, const Target& target);
 // Parts of schedule(), in its order.
 UOp copy_padded_inputs(UOp sink);                     // padded_inputs.cc
 void read_one_hot_rows(Schedule& s, const Graph& g);    // one_hot.cc
+void update_state_in_place(Schedule& s);              // inplace.cc
 void make_borders(Schedule& s);                       // borders.cc
 void choose_layouts(Schedule& s, const Target& target);// layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc

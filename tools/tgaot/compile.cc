@@ -53,6 +53,14 @@ tg::driver::VarRange parse_var(const std::string& text) {
   return v;
 }
 
+// "present=past"
+tg::driver::StatePair parse_state(const std::string& text) {
+  size_t at = text.find('=');
+  if (at == text.npos || at == 0 || at + 1 == text.size() || text.find('=', at + 1) != text.npos)
+    fail("--state ", text, ": expected OUTPUT=INPUT, for example present_key=past_key");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
 struct Later {
   const char *option, *meaning;
 };
@@ -98,7 +106,7 @@ void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o) {
 void add_compile(CLI::App& app) {
   struct Args {
     tg::driver::CompileOptions o;
-    std::vector<std::string> shapes, vars, fixed;
+    std::vector<std::string> shapes, vars, fixed, state;
   };
   auto a = std::make_shared<Args>();
   CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
@@ -107,6 +115,8 @@ void add_compile(CLI::App& app) {
   verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
   verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
   verb->add_option("--fix", a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")->allow_extra_args(false);
+  verb->add_option("--state", a->state, "OUTPUT=INPUT: kept on the device from run to run, zeros at first: present_key=past_key")
+      ->allow_extra_args(false);
   verb->add_flag("--compress", a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
   verb->add_flag("--strip", a->o.output.strip, "leave out the portable part; the bundle cannot be retuned");
   verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
@@ -122,6 +132,7 @@ void add_compile(CLI::App& app) {
     for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
     for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));
     for (const std::string& s : a->fixed) a->o.fixed.push_back(parse_fixed(s));
+    for (const std::string& s : a->state) a->o.state.push_back(parse_state(s));
     if (a->o.output.path.empty()) {
       std::string base = a->o.model.substr(a->o.model.rfind('/') + 1);
       if (base.ends_with(".onnx")) base.resize(base.size() - 5);
