@@ -17,6 +17,7 @@
 #include "driver/schedule_cache.h"
 #include "driver/target.h"
 #include "driver/tune_whole.h"
+#include "driver/variants.h"
 #include "formats/header.h"
 #include "frontend/import.h"
 
@@ -29,9 +30,9 @@ void check_outputs(const OutputOptions& o) {
   if (!o.report.empty()) check_output_path(o.report);
 }
 
-Graph import_model(const CompileOptions& o) {
+Graph import_model(const CompileOptions& o, const std::vector<InputShape>& shapes) {
   ImportOptions io;
-  for (const InputShape& s : o.shapes) io.shapes.push_back({s.input, s.dims});
+  for (const InputShape& s : shapes) io.shapes.push_back({s.input, s.dims});
   for (const FixedInput& f : o.fixed) io.fixed.push_back({f.input, f.value});
   if (!o.vars.empty()) fail("--var: free dimensions are not built yet; fix them with --shape");
   std::string d = settings::DEFAULT_FLOAT();
@@ -94,39 +95,69 @@ TuneSources sources_of(const SearchOptions& o, const std::string& own_log, const
   return s;
 }
 
-// From the graph after both folds to the file: what compile and retune share.
-void build(const Graph& folded, const Target& target, bundle::Provenance provenance, const OutputOptions& o, const TuneSources& sources,
-           Report& report) {
-  // One order of nodes, wherever the graph came from.
-  Graph graph = copy_graph(folded);
-  Arena::Scope scope(*graph.arena);
+// A variant from the graph after both folds to its kernels.
+struct Built {
+  Graph graph, chosen;  // before and after the choices
+  Schedule sched;
+  KernelPlan plan;
+  std::vector<CompiledKernel> compiled;
+};
 
-  std::vector<Choice> choices = find_choices(graph, target);
+Built build(const Graph& folded, const Target& target, const TuneSources& sources, SearchLog* log, Report& report) {
+  Built b;
+  // One order of nodes, wherever the graph came from.
+  b.graph = copy_graph(folded);
+  Arena::Scope scope(*b.graph.arena);
+  std::vector<Choice> choices = find_choices(b.graph, target);
   report.choices(choices);
-  Graph chosen = with_choices(graph, target, choices);
-  Schedule sched = cached_schedule(graph, target, choices, &chosen);
+  b.chosen = with_choices(b.graph, target, choices);
+  b.sched = cached_schedule(b.graph, target, choices, &b.chosen);
   report.done("schedule");
 
-  KernelPlan plan = plan_kernels(sched, target);
-  Tuned tuned = tune(plan, target, sources);
-  settle_whole(chosen, sched, plan, target, &tuned);
+  b.plan = plan_kernels(b.sched, target);
+  Tuned tuned = tune(b.plan, target, sources);
+  settle_whole(b.chosen, b.sched, b.plan, target, &tuned);
   for (std::string& n : tuned.notes) report.note(std::move(n));
+  for (const auto& [_, e] : tuned.log.entries()) log->add(e);
   if (settings::BEAM() > 0) report.done("search");
-  std::vector<CompiledKernel> compiled = compile_kernels(plan, target);
-  report.kernels(sched, plan, compiled);
+  b.compiled = compile_kernels(b.plan, target);
+  report.kernels(b.sched, b.plan, b.compiled);
   report.done("kernels");
-  if (o.instead) return o.instead(plan, compiled, target);
+  return b;
+}
 
-  std::vector<u32> constant_of;
-  bundle::BundleDesc bundle = capture(chosen, sched, plan, compiled, target, &constant_of, !o.strip);
-  constant_of.resize(graph.constants.size());  // the graph in the bundle is the one before the choices
+// From the graphs after both folds, one a variant, to the file: what compile and retune share.
+void build_bundle(const std::vector<Graph>& folded, const Target& target, bundle::Provenance provenance, const OutputOptions& o,
+                  const TuneSources& sources, Report& report) {
+  SearchLog log;
+  std::vector<Built> built;
+  for (const Graph& g : folded) built.push_back(build(g, target, sources, &log, report));
+  if (o.instead) return o.instead(built[0].plan, built[0].compiled, target);
+
+  std::vector<Captured> captured(built.size());
+  for (size_t i = 0; i < built.size(); i++) {
+    Built& b = built[i];
+    Arena::Scope scope(*b.graph.arena);
+    captured[i].bundle = capture(b.chosen, b.sched, b.plan, b.compiled, target, &captured[i].constant_of, !o.strip);
+    captured[i].constants = b.chosen.constants;
+  }
+  bundle::BundleDesc bundle = merge_variants(captured);
   add_settings(provenance, target);
   bundle.provenance = std::move(provenance);
-  bundle.provenance.log = tuned.log.text();
-  if (o.strip)
+  bundle.provenance.log = log.text();
+  if (o.strip) {
     report.note("stripped: the graph is left out, so the bundle cannot be retuned for another target");
-  else
-    bundle.portable = bundle::Portable{write_graph(graph, constant_of), {{0, write_kernels(plan, compiled)}}};
+  } else {
+    std::vector<std::span<const u32>> constant_of;  // the graphs in the bundle are those before the choices
+    std::vector<const Graph*> graphs;
+    bundle.portable.emplace();
+    for (size_t i = 0; i < built.size(); i++) {
+      graphs.push_back(&built[i].graph);
+      constant_of.push_back(std::span(captured[i].constant_of).first(built[i].graph.constants.size()));
+      bundle.portable->kernels.push_back({0, write_kernels(built[i].plan, built[i].compiled)});
+    }
+    bundle.portable->graph = write_graphs(graphs, constant_of);
+  }
   report.sizes(bundle::write_bundle(bundle, o.path, {o.compress}));
   report.done("packing");
 }
@@ -139,13 +170,16 @@ void compile_model(const CompileOptions& o) {
   TuneSources sources = sources_of(o.search, "", "");
   if (settings::DEBUG() >= 1) std::fprintf(stderr, "target %s\n", target_text(target).c_str());
   Report report;
-  Graph graph = import_model(o);
-  pair_state(graph, o.state, o.model);
-  report.done("import");
-  i64 moved = move_scales(graph), folded = fold_constants(graph);
-  if (folded) report.note(str("folded ", folded, " values of constants; scales moved into the weights of ", moved, " sums"));
-  report.done("fold");
-  build(graph, target, provenance_of_model(o.model), o.output, sources, report);
+  std::vector<Graph> graphs;
+  for (const std::vector<InputShape>& shapes : variants_of(o.shapes)) {
+    Graph& graph = graphs.emplace_back(import_model(o, shapes));
+    pair_state(graph, o.state, o.model);
+    report.done("import");
+    i64 moved = move_scales(graph), folded = fold_constants(graph);
+    if (folded) report.note(str("folded ", folded, " values of constants; scales moved into the weights of ", moved, " sums"));
+    report.done("fold");
+  }
+  build_bundle(graphs, target, provenance_of_model(o.model), o.output, sources, report);
   write_report(report, o.model, o.output, target);
 }
 
@@ -153,7 +187,7 @@ void retune_bundle(const std::string& path, const OutputOptions& o, const Search
   check_outputs(o);
   Report report;
   bundle::Loaded old = bundle::read_bundle(path);
-  Graph graph = read_graph(old, path);
+  std::vector<Graph> graphs = read_graphs(old, path);
   const bundle::Target& was = old.desc.targets[0];
   Target target = resolve_target(str(was.device, ":", was.renderer, ":", was.arch));
   if (settings::DEBUG() >= 1) std::fprintf(stderr, "target %s\n", target_text(target).c_str());
@@ -162,7 +196,7 @@ void retune_bundle(const std::string& path, const OutputOptions& o, const Search
   report.done("read");
   OutputOptions out = o;
   out.compress |= (old.features & tgf::kCompressedWeights) != 0;
-  build(graph, target, old.desc.provenance, out, sources_of(search, old.desc.provenance.log, path + ": its search log"), report);
+  build_bundle(graphs, target, old.desc.provenance, out, sources_of(search, old.desc.provenance.log, path + ": its search log"), report);
   write_report(report, path, out, target);
 }
 

@@ -50,7 +50,7 @@ struct SearchOptions {
 
 struct CompileOptions {
   std::string model;  // path of the .onnx file
-  std::vector<InputShape> shapes;
+  std::vector<InputShape> shapes;  // several of one input: variants
   std::vector<VarRange> vars;
   std::vector<FixedInput> fixed;
   std::vector<StatePair> state;

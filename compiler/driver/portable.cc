@@ -10,7 +10,7 @@
 namespace tg::driver {
 namespace {
 
-constexpr i64 kGraphVersion = 1, kKernelsVersion = 1;
+constexpr i64 kGraphsVersion = 2, kKernelsVersion = 1;
 
 std::span<const u8> bytes_of(const bundle::Bytes& b) { return b.owned.empty() ? b.borrowed : std::span<const u8>(b.owned); }
 
@@ -25,10 +25,8 @@ Value read_value(Reader& r, UOp dims) {
 }
 
 // Inputs, outputs and nodes; the constants are left to the caller.
-Graph parse_graph(std::span<const u8> bytes, std::vector<u32>* constant_of, const char* what) {
-  Reader r{bytes, what};
-  if (i64 version = r.num(); version != kGraphVersion)
-    fail(what, " is of version ", version, ", this tgaot reads ", kGraphVersion, "; use the version that wrote it");
+Graph parse_graph(Reader& r, std::vector<u32>* constant_of) {
+  const char* what = r.what;
   Graph g;
   g.arena = std::make_shared<Arena>();
   Arena::Scope scope(*g.arena);
@@ -93,13 +91,13 @@ void check_graph(const Graph& g, const char* what) {
 
 }  // namespace
 
-std::vector<u8> write_graph(const Graph& g, std::span<const u32> constant_of) {
+namespace {
+
+void put_graph(Writer& w, const Graph& g, std::span<const u32> constant_of) {
   Arena::Scope scope(*g.arena);
   std::vector<UOp> roots{g.sink};
   for (auto* values : {&g.inputs, &g.outputs})
     for (const Value& v : *values) roots.push_back(stack(v.dims));
-  Writer w;
-  w.num(kGraphVersion);
   w.blob(write_binary(roots));
   w.num(i64(g.inputs.size())), w.num(i64(g.outputs.size()));
   for (auto* values : {&g.inputs, &g.outputs})
@@ -107,28 +105,47 @@ std::vector<u8> write_graph(const Graph& g, std::span<const u32> constant_of) {
   w.num(i64(g.state.size()));
   for (auto [out, in] : g.state) w.num(out), w.num(in);
   w.nums(std::vector<i64>(constant_of.begin(), constant_of.end()));
+}
+
+}  // namespace
+
+std::vector<u8> write_graphs(std::span<const Graph* const> graphs, std::span<const std::span<const u32>> constant_of) {
+  Writer w;
+  w.num(kGraphsVersion);
+  w.num(i64(graphs.size()));
+  for (size_t i = 0; i < graphs.size(); i++) put_graph(w, *graphs[i], constant_of[i]);
   return std::move(w.out);
 }
 
-Graph read_graph(const bundle::Loaded& loaded, const std::string& path) {
+std::vector<Graph> read_graphs(const bundle::Loaded& loaded, const std::string& path) {
   if (!loaded.desc.portable)
     fail(path, ": was compiled with --strip: the graph is not in it, so it cannot be retuned. Compile the model anew");
   std::string what = path + ": the graph";
-  std::vector<u32> constant_of;
-  Graph g = parse_graph(loaded.desc.portable->graph, &constant_of, what.c_str());
-  for (u32 c : constant_of) {
-    if (c >= loaded.desc.constants.size()) fail(what, " is damaged: constant ", c, " of ", loaded.desc.constants.size());
-    g.constants.push_back(read_constant(loaded.desc.constants[c], str(path, ": constant ", loaded.desc.constants[c].name)));
+  Reader r{loaded.desc.portable->graph, what.c_str()};
+  if (i64 version = r.num(); version != kGraphsVersion)
+    fail(what, " is of version ", version, ", this tgaot reads ", kGraphsVersion, "; use the version that wrote it");
+  std::vector<Graph> graphs(r.count());
+  if (graphs.empty()) fail(what, " is missing");
+  for (Graph& g : graphs) {
+    std::vector<u32> constant_of;
+    g = parse_graph(r, &constant_of);
+    for (u32 c : constant_of) {
+      if (c >= loaded.desc.constants.size()) fail(what, " is damaged: constant ", c, " of ", loaded.desc.constants.size());
+      g.constants.push_back(read_constant(loaded.desc.constants[c], str(path, ": constant ", loaded.desc.constants[c].name)));
+    }
+    Arena::Scope scope(*g.arena);
+    check_graph(g, what.c_str());
   }
-  Arena::Scope scope(*g.arena);
-  check_graph(g, what.c_str());
-  return g;
+  return graphs;
 }
 
 Graph copy_graph(const Graph& g) {
   std::vector<u32> same(g.constants.size()), back;
   for (u32 i = 0; i < same.size(); i++) same[i] = i;
-  Graph copy = parse_graph(write_graph(g, same), &back, "the graph");
+  Writer w;
+  put_graph(w, g, same);
+  Reader r{w.out, "the graph"};
+  Graph copy = parse_graph(r, &back);
   copy.constants = g.constants;
   return copy;
 }

@@ -11,12 +11,12 @@
 
 namespace tg::driver {
 
-// constant_of: for each constant of the graph, the bundle's.
-std::vector<u8> write_graph(const Graph& g, std::span<const u32> constant_of);
+// A graph a variant. constant_of: for each constant of a graph, the bundle's.
+std::vector<u8> write_graphs(std::span<const Graph* const> graphs, std::span<const std::span<const u32>> constant_of);
 
-// The graph of a bundle in an arena of its own, its constants row-major. `loaded` must outlive it. A stripped or damaged bundle is an
-// Error.
-Graph read_graph(const bundle::Loaded& loaded, const std::string& path);
+// The graphs of a bundle, one a variant, each in an arena of its own, their constants row-major. `loaded` must outlive them. A stripped or
+// damaged bundle is an Error.
+std::vector<Graph> read_graphs(const bundle::Loaded& loaded, const std::string& path);
 
 // The graph as it reads back from its bytes: what is scheduled, so that compile and retune see one order of nodes.
 Graph copy_graph(const Graph& g);

@@ -1,5 +1,6 @@
 #include "driver/report.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/progress.h"
@@ -19,25 +20,29 @@ std::string fixed(f64 v, int digits) {
 
 void Report::done(const char* stage) {
   auto now = std::chrono::steady_clock::now();
-  stages_.push_back({stage, std::chrono::duration<f64, std::milli>(now - last_).count()});
+  f64 ms = std::chrono::duration<f64, std::milli>(now - last_).count();
+  auto it = std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return s.name == stage; });  // of an earlier variant
+  if (it != stages_.end()) it->ms += ms;
+  else stages_.push_back({stage, ms});
   last_ = now;
 }
 
 void Report::choices(const std::vector<Choice>& v) {
-  choices_ = v;
+  choices_.insert(choices_.end(), v.begin(), v.end());
   if (settings::DEBUG() < 2) return;
   clear_progress();
   for (const Choice& c : v) std::fprintf(stderr, "choice %s\n", c.str().c_str());
 }
 
 void Report::kernels(const Schedule& s, const KernelPlan& plan, std::span<const CompiledKernel> compiled) {
+  size_t first = kernels_.size();
   for (size_t i = 0; i < plan.jobs.size(); i++) {
     const CompiledKernel& k = compiled[i];
     kernels_.push_back({plan.names[i], plan.jobs[i].entry, k.opts, k.tasks, 0, plan.work[i].flops, plan.work[i].bytes, i64(k.object.size()),
                         k.cached ? 0 : k.lower_ms, k.cached ? 0 : k.compile_ms, k.cached});
   }
-  for (const KernelPlan::Use& u : plan.uses) kernels_[u.job].launches++, launches_++;
-  arena_bytes_ = s.arena_bytes, lower_bound_bytes_ = s.lower_bound_bytes;
+  for (const KernelPlan::Use& u : plan.uses) kernels_[first + u.job].launches++, launches_++;
+  if (s.arena_bytes >= arena_bytes_) arena_bytes_ = s.arena_bytes, lower_bound_bytes_ = s.lower_bound_bytes;
 }
 
 f64 Report::total() const {

@@ -13,6 +13,7 @@
 
 namespace tg::driver {
 
+// Of several variants: kernels and launches of all, stages added up, the largest memory.
 class Report {
  public:
   void done(const char* stage);  // the stage that ends now; it began when the last one ended

@@ -2,24 +2,20 @@
 
 run.py [--build DIR] [--filter TEXT]
 """
-import json
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from harness import Failure
-from libtgb import Model, TgbError
+from small import F, I, Case, close, need, random
 
 import numpy as np
-import onnx
 import onnxruntime as ort
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from onnx.helper import make_node as op
 
 CHECKS = []
-F, I = TensorProto.FLOAT, TensorProto.INT64
 
 
 def check(f):
@@ -27,61 +23,14 @@ def check(f):
     return f
 
 
-def need(ok, what):
-    if not ok:
-        raise Failure("wrong", what)
-
-
-def close(got, want, what, tolerance=1e-5):
-    need(got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}")
-    error = np.max(np.abs(got.astype(np.float64) - want) / np.maximum(1, np.abs(want))) if want.size else 0
-    need(error <= tolerance, f"{what}: error {error:.3g}")
-
-
-class Case:
-    def __init__(self, tools, folder):
-        self.tools, self.dir = tools, folder
-        self.env = {"DEV": "CPU", "CACHEDB": os.path.join(folder, "cache.db"), "PARALLEL": "0"}
-
-    def model(self, nodes, inputs, outputs, weights=(), opset=18):
-        info = lambda name, dims, kind=F: helper.make_tensor_value_info(name, kind, dims)
-        g = helper.make_graph(nodes, "g", [info(*i) for i in inputs], [info(*o) for o in outputs],
-                              [onnx.numpy_helper.from_array(v, k) for k, v in weights])
-        path = os.path.join(self.dir, "model.onnx")
-        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-        onnx.checker.check_model(m)
-        onnx.save(m, path)
-        return path
-
-    def compile(self, path, *pairs, words=None):
-        out = os.path.join(self.dir, "model.tgb")
-        options = [x for p in pairs for x in ("--state", p)]
-        code, _, err = harness.call([self.tools["tgaot"], "compile", path, "-o", out, *options], 120, self.env)
-        if words is None:
-            need(code == 0, f"compile: {err.strip()[-300:]}")
-        else:
-            need(code == 1, "compile accepted what it must refuse")
-            for w in words:
-                need(w in err, f"no {w!r} in: {err.strip()}")
-        return out
-
-    def open(self, bundle):
-        return Model(os.path.dirname(os.path.dirname(self.tools["tgb"])), bundle)
-
-    def inspect(self, bundle, part):
-        code, out, err = harness.call([self.tools["tgaot"], "inspect", "--json", "--part", part, bundle], 60, self.env)
-        need(code == 0, err)
-        return json.loads(out)
-
-
-def random(seed, *dims):
-    return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+def pairs(*names):
+    return [x for p in names for x in ("--state", p)]
 
 
 @check
 def a_sum_runs_on(c):
     path = c.model([op("Add", ["x", "s"], ["t"]), op("Mul", ["t", "t"], ["y"])], [("x", [3]), ("s", [3])], [("y", [3]), ("t", [3])])
-    with c.open(c.compile(path, "t=s")) as m:
+    with c.open(c.compile(path, *pairs("t=s"))) as m:
         need([i[0] for i in m.inputs] == ["x"] and [o[0] for o in m.outputs] == ["y"], f"signature: {m.inputs} {m.outputs}")
         total = np.zeros(3)
         for k in range(5):
@@ -97,7 +46,7 @@ def the_old_value_is_read_until_the_end(c):
     w = random(1, 8, 8) * 0.5
     path = c.model([op("MatMul", ["s", "w"], ["p"]), op("Add", ["p", "x"], ["n"]), op("MatMul", ["s", "n"], ["y"])],
                    [("x", [8, 8]), ("s", [8, 8])], [("y", [8, 8]), ("n", [8, 8])], [("w", w)])
-    with c.open(c.compile(path, "n=s")) as m:
+    with c.open(c.compile(path, *pairs("n=s"))) as m:
         s = np.zeros((8, 8))
         for k in range(6):
             x = random(k, 8, 8)
@@ -110,7 +59,7 @@ def the_old_value_is_read_until_the_end(c):
 def two_states_change_places(c):
     path = c.model([op("Add", ["a", "x"], ["y"]), op("Identity", ["a"], ["b1"]), op("Add", ["b", "x"], ["a1"])],
                    [("x", [4]), ("a", [4]), ("b", [4])], [("y", [4]), ("a1", [4]), ("b1", [4])])
-    with c.open(c.compile(path, "a1=a", "b1=b")) as m:
+    with c.open(c.compile(path, *pairs("a1=a", "b1=b"))) as m:
         a = b = np.zeros(4)
         for k in range(7):
             x = random(k, 4)
@@ -122,7 +71,7 @@ def two_states_change_places(c):
 def a_swap_without_arithmetic(c):
     path = c.model([op("Add", ["a", "x"], ["y"]), op("Identity", ["a"], ["b1"]), op("Identity", ["b"], ["c1"]), op("Add", ["c", "x"], ["a1"])],
                    [("x", [4]), ("a", [4]), ("b", [4]), ("c", [4])], [("y", [4]), ("a1", [4]), ("b1", [4]), ("c1", [4])])
-    with c.open(c.compile(path, "a1=a", "b1=b", "c1=c")) as m:
+    with c.open(c.compile(path, *pairs("a1=a", "b1=b", "c1=c"))) as m:
         a = b = d = np.zeros(4)
         for k in range(7):
             x = random(k, 4)
@@ -135,7 +84,7 @@ def a_window_that_moves(c):
     path = c.model([op("Slice", ["w", "one", "far", "axis"], ["old"]), op("Concat", ["old", "x"], ["w1"], axis=1), op("ReduceSum", ["w1", "axis"], ["y"])],
                    [("x", [2, 1]), ("w", [2, 5])], [("y", [2, 1]), ("w1", [2, 5])],
                    [("one", np.array([1])), ("far", np.array([99])), ("axis", np.array([1]))])
-    with c.open(c.compile(path, "w1=w")) as m:
+    with c.open(c.compile(path, *pairs("w1=w"))) as m:
         xs = [random(k, 2, 1) for k in range(12)]
         for k in range(12):
             close(m.run(xs[k])[0], sum(xs[max(0, k - 4): k + 1]), f"run {k}")
@@ -144,7 +93,7 @@ def a_window_that_moves(c):
 @check
 def one_value_for_state_and_caller(c):
     path = c.model([op("Add", ["x", "s"], ["t"]), op("Identity", ["t"], ["y"])], [("x", [3]), ("s", [3])], [("y", [3]), ("t", [3])])
-    with c.open(c.compile(path, "t=s")) as m:
+    with c.open(c.compile(path, *pairs("t=s"))) as m:
         for k in range(1, 4):
             close(m.run([1, 2, 3])[0], np.array([1, 2, 3.0]) * k, f"run {k}")
 
@@ -154,7 +103,7 @@ def state_of_bytes_and_of_integers(c):
     path = c.model([op("Add", ["n", "one"], ["n1"]), op("Greater", ["x", "zero"], ["p"]), op("Or", ["p", "f"], ["f1"]), op("Cast", ["f1"], ["y"], to=F), op("Cast", ["n1"], ["z"], to=F)],
                    [("x", [3]), ("n", [], I), ("f", [3], TensorProto.BOOL)], [("y", [3]), ("z", []), ("n1", [], I), ("f1", [3], TensorProto.BOOL)],
                    [("one", np.array(1)), ("zero", np.float32(0))])
-    with c.open(c.compile(path, "n1=n", "f1=f")) as m:
+    with c.open(c.compile(path, *pairs("n1=n", "f1=f"))) as m:
         seen = np.zeros(3, bool)
         for k, x in enumerate(([1, -1, -1], [-1, -1, -1], [-1, -1, 5.0])):
             seen |= np.array(x) > 0
@@ -197,7 +146,7 @@ def decoder(c, layers=2, heads=4, d=16, most=64, vocab=50):
 @check
 def a_decoder_makes_64_tokens_without_copying_its_cache(c):
     path, caches, dims = decoder(c)
-    bundle = c.compile(path, *[f"{p.replace('past', 'now')}={p}" for p in caches])
+    bundle = c.compile(path, *pairs(*[f"{p.replace('past', 'now')}={p}" for p in caches]))
     batches = [b for v in c.inspect(bundle, "commands")["variants"] for b in v["run"]]
     labels = [step.get("launch", "copy") for b in batches for steps in b.values() for step in steps]
     need(len(labels) > 20 and not any(l.startswith("copy") for l in labels), f"a cache is copied: {labels}")
@@ -219,11 +168,11 @@ def a_decoder_makes_64_tokens_without_copying_its_cache(c):
 def pairs_that_cannot_be(c):
     path = c.model([op("Add", ["x", "s"], ["t"]), op("ReduceSum", ["t"], ["y"], keepdims=0), op("Cast", ["t"], ["i"], to=I)],
                    [("x", [3]), ("s", [3])], [("y", []), ("t", [3]), ("i", [3], I)])
-    c.compile(path, "t=q", words=['no input "q"', "x, s"])
-    c.compile(path, "q=s", words=['no output "q"', "y, t, i"])
-    c.compile(path, "y=s", words=["f32()", "f32(3)", "must be equal"])
-    c.compile(path, "i=s", words=["i64(3)", "must be equal"])
-    c.compile(path, "t=s", "t=x", words=["in another pair already"])
+    c.compile(path, *pairs("t=q"), words=['no input "q"', "x, s"])
+    c.compile(path, *pairs("q=s"), words=['no output "q"', "y, t, i"])
+    c.compile(path, *pairs("y=s"), words=["f32()", "f32(3)", "must be equal"])
+    c.compile(path, *pairs("i=s"), words=["i64(3)", "must be equal"])
+    c.compile(path, *pairs("t=s", "t=x"), words=["in another pair already"])
     code, _, err = harness.call([c.tools["tgaot"], "compile", path, "--state", "t"], 60, c.env)
     need(code != 0 and "OUTPUT=INPUT" in err, err)
 

@@ -112,7 +112,7 @@ void add_compile(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
   verb->add_option("model", a->o.model, "the .onnx file")->required();
   verb->add_option("-o,--output", a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder");
-  verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
+  verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224; several of one input make variants")->allow_extra_args(false);
   verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
   verb->add_option("--fix", a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")->allow_extra_args(false);
   verb->add_option("--state", a->state, "OUTPUT=INPUT: kept on the device from run to run, zeros at first: present_key=past_key")

@@ -248,11 +248,14 @@ Tree lines(std::string_view text) {
   return list;
 }
 
-// The tensor graph as ir/text.h prints it.
+// The tensor graph as ir/text.h prints it, one a variant.
 std::string graph_text(const tb::Loaded& l, const std::string& file) {
-  Graph g = driver::read_graph(l, file);
-  Arena::Scope scope(*g.arena);
-  return print(g.sink);
+  std::string text;
+  for (const Graph& g : driver::read_graphs(l, file)) {
+    Arena::Scope scope(*g.arena);
+    text += text.empty() ? print(g.sink) : "\n" + print(g.sink);
+  }
+  return text;
 }
 
 struct TargetKernels {
