@@ -13,10 +13,11 @@
 #include "frontend/dequantized.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
+#include "frontend/sequence.h"
 
 namespace tg {
 
-constexpr i64 kOldestOpset = 6, kNewestOpset = 27;
+constexpr i64 kOldestOpset = 1, kNewestOpset = 27;
 
 class Importer {
  public:
@@ -29,6 +30,7 @@ class Importer {
     const tgonnx::ModelProto& m = file_.model();
     pool_.default_float = opt_.default_float;
     Opsets opsets = read_opsets(m.opset_import());
+    if (opsets.empty() && m.ir_version() < 3) opsets[""] = 1;  // files older than IR 3 name no opset
     for (const tgonnx::FunctionProto& f : m.functions()) functions_[function_key(f.domain(), f.name(), f.overload())] = &f;
 
     for (auto* list : {&m.graph().value_info(), &m.graph().output()})
@@ -46,9 +48,10 @@ class Importer {
     std::vector<UOp> outs;
     for (const tgonnx::ValueInfoProto& v : m.graph().output()) {
       Tensor t = lookup(top, v.name(), str("output \"", v.name(), "\""));
+      if (const char* what = not_tensor(t)) fail(file_.path(), ": output \"", v.name(), "\" is ", what, "; only tensors are supported");
       if (is_wide() && t.dtype() == opt_.default_float && !declared_f64(v)) t = t.cast(Kind::F32);
-      if (v.has_type() && v.type().has_tensor_type()) {
-        DType d = onnx_dtype(v.type().tensor_type().elem_type(), str("output \"", v.name(), "\""));
+      if (v.has_type() && tensor_or_optional(v.type()).has_tensor_type()) {
+        DType d = onnx_dtype(tensor_or_optional(v.type()).tensor_type().elem_type(), str("output \"", v.name(), "\""));
         if (d != t.dtype()) fail(file_.path(), ": output \"", v.name(), "\" is declared ", name(d), " but computed as ", name(t.dtype()));
       }
       g_.outputs.push_back({v.name(), t.dtype(), t.shape()});
@@ -137,7 +140,7 @@ class Importer {
     for (const auto& v : graph.input()) {
       if (constants.count(v.name())) continue;  // a default that nobody can override: it is a constant
       std::string what = str("input \"", v.name(), "\"");
-      const tgonnx::TypeProto& type = v.type();
+      const tgonnx::TypeProto& type = tensor_or_optional(v.type());
       if (!type.has_tensor_type())
         fail(file_.path(), ": ", what, " is ",
              type.has_sequence_type()        ? "a sequence"
@@ -159,6 +162,11 @@ class Importer {
     }
     for (const ImportOptions::Var& v : opt_.vars)
       if (!used_vars.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
+  }
+
+  // An optional tensor that the model takes or gives is one with a value.
+  static const tgonnx::TypeProto& tensor_or_optional(const tgonnx::TypeProto& t) {
+    return t.has_optional_type() && t.optional_type().elem_type().has_tensor_type() ? t.optional_type().elem_type() : t;
   }
 
   // "" for a free dimension without a name of its own; some exporters write "?" for each.
@@ -198,7 +206,7 @@ class Importer {
 
   tg::Shape input_shape(const tgonnx::ValueInfoProto& v, const std::string& what, std::map<std::string, UOp>* dim_of,
                         std::unordered_set<std::string>* used_vars) {
-    const auto& type = v.type().tensor_type();
+    const auto& type = tensor_or_optional(v.type()).tensor_type();
     const auto& dims = type.shape().dim();
     const ImportOptions::Shape* given = shape_for(v.name());
     auto free_dim = [](const auto& d) { return !d.has_dim_value() || d.dim_value() < 0; };
@@ -364,7 +372,7 @@ class Importer {
           for (int i = 0; i < p.output_size(); i++) {
             if (p.output(i).empty()) continue;
             if (i >= int(out.size()) || !out[i]) bare.fail("output ", i, " is not supported");
-            check_size(out[i].shape(), str(bare.where(), ": output ", i));
+            if (!not_tensor(out[i])) check_size(out[i].shape(), str(bare.where(), ": output ", i));
           }
         }
       }
@@ -383,6 +391,11 @@ class Importer {
       if (p.output(i).empty()) continue;
       Slot s;
       s.failed = !ok;
+      if (ok && not_tensor(out[i])) {
+        s.value = out[i];
+        define(names, p.output(i), s, bare.where());
+        continue;
+      }
       if (ok) s.value = is_quantized(p.op_type()) && !is_wide() ? out[i] : kept_in(out[i], opt_.default_float);
       // Weights stay bytes and a scale, for products to see.
       bool weights = ok && s.value.rank() >= 2 && dequantized(s.value);

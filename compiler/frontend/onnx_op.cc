@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "formats/onnx.pb.h"
+#include "frontend/sequence.h"
 
 namespace tg {
 
@@ -65,11 +66,16 @@ std::string OnnxNode::where() const {
 }
 
 // --- inputs -----------------------------------------------------------------------------------------------------------------------------
-Tensor OnnxNode::operator[](size_t i) const {
+Tensor OnnxNode::any(size_t i) const {
   if (!has(i)) fail("input ", i, " is missing");
   return in_[i];
 }
-bool OnnxNode::is_constant(size_t i) const { return has(i) && Pool::current().value(in_[i].uop()); }
+Tensor OnnxNode::operator[](size_t i) const {
+  Tensor t = any(i);
+  if (const char* what = not_tensor(t)) fail("input ", i, " is ", what, " where a tensor is expected");
+  return t;
+}
+bool OnnxNode::is_constant(size_t i) const { return has(i) && !not_tensor(in_[i]) && Pool::current().value(in_[i].uop()); }
 const Values& OnnxNode::constant(size_t i) const {
   Tensor x = (*this)[i];
   const Values* v = Pool::current().value(x.uop());

@@ -77,8 +77,9 @@ class OnnxNode {
   // --- inputs
   size_t inputs() const { return in_.size(); }
   bool has(size_t i) const { return i < in_.size() && in_[i]; }
-  Tensor operator[](size_t i) const;                       // absent: fails, naming the input's number
-  Tensor opt(size_t i) const { return has(i) ? in_[i] : Tensor(); }
+  Tensor operator[](size_t i) const;                       // absent or no tensor (frontend/sequence.h): fails, naming the input's number
+  Tensor opt(size_t i) const { return has(i) ? (*this)[i] : Tensor(); }
+  Tensor any(size_t i) const;                              // a sequence or an optional without a value too
   // An input that must be known at compile time: fails, naming the node, if it is not.
   const Values& constant(size_t i) const;
   Ints ints(size_t i) const;                               // its elements, integers or bools

@@ -9,6 +9,8 @@ std::span<const OnnxOp> movement_ops();
 std::span<const OnnxOp> reduce_ops();
 std::span<const OnnxOp> index_ops();
 std::span<const OnnxOp> control_ops();
+std::span<const OnnxOp> sequence_ops();
+std::span<const OnnxOp> text_ops();
 std::span<const OnnxOp> conv_ops();
 std::span<const OnnxOp> pool_ops();
 std::span<const OnnxOp> norm_ops();
@@ -35,6 +37,8 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "reduce", reduce_ops()},
       {"", "index", index_ops()},
       {"", "control", control_ops()},
+      {"", "sequence", sequence_ops()},
+      {"", "text", text_ops()},
       {"", "conv", conv_ops()},
       {"", "pool", pool_ops()},
       {"", "norm", norm_ops()},

@@ -1,4 +1,4 @@
-// Control flow and containers. https://onnx.ai/onnx/operators/
+// Control flow. https://onnx.ai/onnx/operators/
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -21,34 +21,16 @@ Tensors if_op(OnnxNode& n) {
   return yes;
 }
 
-constexpr Refused kLoop{"loops are not supported yet"}, kRnn{"recurrent layers are not supported yet"},
-    kSequence{"sequences are not supported yet"}, kOptional{"optional values are not supported yet"}, kString{"strings are not supported"};
+constexpr Refused kLoop{"loops are not supported yet"}, kRnn{"recurrent layers are not supported yet"};
 
 // clang-format off
 constexpr OnnxOp kControlOps[] = {
-  {"ConcatFromSequence", 11, kSequence},
   {"GRU",                 7, kRnn},
   {"If",                  1, if_op},
   {"LSTM",                7, kRnn},
   {"Loop",                1, kLoop},
-  {"Optional",           15, kOptional},
-  {"OptionalGetElement", 15, kOptional},
-  {"OptionalHasElement", 15, kOptional},
   {"RNN",                 7, kRnn},
-  {"RegexFullMatch",     20, kString},
   {"Scan",                8, kLoop},
-  {"SequenceAt",         11, kSequence},
-  {"SequenceConstruct",  11, kSequence},
-  {"SequenceEmpty",      11, kSequence},
-  {"SequenceErase",      11, kSequence},
-  {"SequenceInsert",     11, kSequence},
-  {"SequenceLength",     11, kSequence},
-  {"SequenceMap",        17, kSequence},
-  {"SplitToSequence",    11, kSequence},
-  {"StringConcat",       20, kString},
-  {"StringNormalizer",   10, kString},
-  {"StringSplit",        20, kString},
-  {"TfIdfVectorizer",     9, kString},
 };
 // clang-format on
 

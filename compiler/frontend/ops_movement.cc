@@ -334,7 +334,7 @@ constexpr OnnxOp kMovementOps[] = {
   {"Expand",          8, expand},
   {"EyeLike",         9, eye_like},
   {"Flatten",         1, flatten},
-  {"Identity",        1, [](OnnxNode& n) { return n[0]; }},
+  {"Identity",        1, [](OnnxNode& n) { return n.any(0); }},
   {"Pad",             2, pad_2},       // pads and value are attributes
   {"Pad",            11, pad_11},
   {"Range",          11, range},

@@ -137,18 +137,6 @@ Tensor lrn(OnnxNode& n) {
   return (x / (sum * (alpha / f64(size)) + bias).pow(x.like(beta))).cast(n[0].dtype());
 }
 
-// Training is refused: its mask is random, and a compiled model is for inference.
-Tensors dropout(OnnxNode& n) {
-  Tensor x = n[0];
-  if (n.opset() >= 12 && n.has(2)) {
-    bool training = n.integer(2), drops = !n.has(1) || n.number(1) != 0;
-    n.require(!training || !drops, "training_mode drops elements at random, which is not supported; export the model for inference");
-  }
-  // The mask was of x's dtype before opset 10.
-  if (!n.wants(1)) return {x};
-  return {x, Tensor::full(x.shape(), n.opset() < 10 ? x.dtype() : DType(Kind::Bool), 1)};
-}
-
 // Before opset 13 the input counts as a matrix of all axes before `axis` and all from it on.
 Tensor over_axis(OnnxNode& n, Tensor (*f)(const Tensor&, i64)) {
   Tensor x = n[0];
@@ -169,7 +157,6 @@ Tensor hardmax(const Tensor& x, i64 axis) {
 
 constexpr OnnxOp kNormOps[] = {
     {"BatchNormalization", 6, batch_normalization},
-    {"Dropout", 6, dropout},
     {"GroupNormalization", 18, group_norm},
     {"Hardmax", 1, [](OnnxNode& n) { return over_axis(n, hardmax); }},
     {"InstanceNormalization", 6, instance_norm},

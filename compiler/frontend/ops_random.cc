@@ -39,6 +39,7 @@ RandomBits numbers(const Shape& s, u64 seed) {
 }
 
 u64 seed_of(OnnxNode& n) {
+  if (n.op() == "Dropout" && n.has_attr("seed")) return mix(u64(n.attr("seed", 0)), hash64(n.op().data(), n.op().size()));
   u64 s = n.has_attr("seed") ? u64(std::bit_cast<u32>(n.attr("seed", 0.0f))) : mix(hash64(n.name().data(), n.name().size()), 0x7467616f74);
   return mix(s, hash64(n.op().data(), n.op().size()));
 }
@@ -87,8 +88,24 @@ Tensor multinomial(OnnxNode& n) {
   return score.argmax(2).first.cast(n.attr_dtype("dtype", Kind::I32));
 }
 
+// The mask is drawn only where training_mode is, or at run time may be, on. It was of x's dtype before opset 10.
+Tensors dropout(OnnxNode& n) {
+  Tensor x = n[0];
+  DType mask_dtype = n.opset() < 10 ? x.dtype() : DType(Kind::Bool);
+  auto unchanged = [&] { return Tensors{x, n.wants(1) ? Tensor::full(x.shape(), mask_dtype, 1) : Tensor()}; };
+  if (n.opset() < 12 || !n.has(2) || (n.is_constant(2) && !n.integer(2))) return unchanged();
+  if (n.is_constant(1) && n.number(1) == 0) return unchanged();
+  Tensor ratio = n.has(1) ? n[1].reshape(Shape{}).widen() : Tensor::scalar(Kind::F32, 0.5);
+  Tensor training = n[2].reshape(Shape{}), wide = x.widen();
+  n.require(training.dtype() == DType(Kind::Bool), "training_mode is ", name(training.dtype()), ", not bool");
+  Tensor keep = ratio.le(unit(numbers(x.shape(), seed_of(n)).a, ratio.dtype()));
+  Tensor scaled = where(keep, wide * (1.0 - ratio).recip().cast(wide.dtype()), wide.like(0)).cast(x.dtype());
+  return {where(training, scaled, x), keep | training.logical_not()};
+}
+
 constexpr OnnxOp kRandomOps[] = {
     {"Bernoulli", 15, bernoulli},
+    {"Dropout", 6, dropout},
     {"Multinomial", 7, multinomial},
     {"RandomNormal", 1, [](OnnxNode& n) { return normal(n, shape_attr(n), n.attr_dtype("dtype", Kind::F32)); }},
     {"RandomNormalLike", 1, [](OnnxNode& n) { return normal(n, n[0].shape(), like_dtype(n)); }},

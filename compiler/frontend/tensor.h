@@ -32,7 +32,10 @@ class Tensor {
   UOp uop() const { return u_; }
 
   DType dtype() const { return u_.dtype(); }
-  const Shape& shape() const { return tg::shape(u_); }
+  const Shape& shape() const {
+    if (dtype() == DType(Kind::Void)) fail("a sequence or an optional without a value stands where a tensor is expected");
+    return tg::shape(u_);
+  }
   i64 rank() const { return i64(shape().size()); }
   i64 axis(i64 a) const;         // -rank..rank-1 -> 0..rank-1
   Ints axes(IntSpan a) const;    // the same for a list; ascending, duplicates are an Error

@@ -405,13 +405,25 @@ def classic():
              base_values=[0.25])
 
 
+def text():
+    pool = dict(ngram_counts=[0, 3, 9], pool_int64s=[2, 3, 5, 5, 4, 5, 6, 7, 2], min_gram_length=1, max_gram_length=2)
+    for dtype in (np.int64, np.int32):
+        for mode in ("TF", "IDF", "TFIDF"):
+            for skips in (0, 2):
+                case(f"tfidf_{mode.lower()}_{skips}_{dtype.__name__}", "TfIdfVectorizer", [ints(2, 8, 3, 12, dtype=dtype)], mode=mode, max_skip_count=skips,
+                     weights=[0.5, 2.0, 3.0, 0.25, 7.0, 1.5],
+                     ngram_indexes=[3, 0, 5, 1, 4 if mode == "IDF" else 1, 2], **pool)
+    case("tfidf_row_trigrams", "TfIdfVectorizer", [ints(1, 3, 9, dtype=np.int64)], mode="TF", max_skip_count=1, min_gram_length=2, max_gram_length=3,
+         ngram_counts=[0, 0, 4], pool_int64s=[1, 2, 2, 2, 1, 1, 2, 2, 1, 1], ngram_indexes=[0, 1, 2, 3])
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text):
         make()
     made = 0
     for c in cases:

@@ -131,7 +131,13 @@ TEST(Refuse, AnOldOpset) {
   Model m(3);
   m.input("x", Kind::F32, {"2"}).output("y");
   m.node("Relu", {"x"}, {"y"});
-  EXPECT_EQ(m.error(), "MODEL: opset 3 is not supported; 6 to 27 are. Convert the model with onnx.version_converter");
+  EXPECT_EQ(m.error(), "MODEL: Relu node \"Relu_y\" (opset 3): the op is supported from opset 6");
+}
+TEST(Refuse, AnOpsetThatDoesNotExist) {
+  Model m(99);
+  m.input("x", Kind::F32, {"2"}).output("y");
+  m.node("Relu", {"x"}, {"y"});
+  EXPECT_EQ(m.error(), "MODEL: opset 99 is not supported; 1 to 27 are. Convert the model with onnx.version_converter");
 }
 TEST(Refuse, AShapeThatDependsOnAnInputNamesTheInput) {
   Model m;
