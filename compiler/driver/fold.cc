@@ -36,6 +36,8 @@ std::span<const UOp> values_of(UOp u) {
     case Op::Constant:
     case Op::Stack:
     case Op::Iota:
+    case Op::Carry:
+    case Op::Step:
     case Op::Var: return {};
     default: return s;
   }
@@ -172,7 +174,7 @@ class Folder {
 Memo<u8> constant_nodes(std::span<const UOp> nodes) {
   Memo<u8> constant;
   for (UOp u : nodes) {
-    bool yes = !u.is(Op::Param) && !u.is(Op::Var) && !u.is(Op::Sink);
+    bool yes = !u.in(Op::Param | Op::Var | Op::Carry | Op::Step | Op::Loop | Op::Branch | Op::Sink);
     for (UOp s : u.src()) yes &= constant[s] != 0;
     constant[u] = yes;
   }

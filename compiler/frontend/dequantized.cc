@@ -36,7 +36,7 @@ std::optional<Tensor> of_channels(const Tensor& p, i64 rank) {
 
 bool made_of_constants(const Tensor& x) {
   for (UOp u : toposort(x.uop()))
-    if (u.is(Op::Param) || u.is(Op::Var)) return false;
+    if (u.in(Op::Param | Op::Var | Op::Carry | Op::Step)) return false;
   return true;
 }
 

@@ -95,7 +95,7 @@ UOp Pool::add(ConstantData c) {
 bool Pool::foldable(UOp root) {
   std::vector<std::pair<UOp, u32>> stack{{root, 0}};
   auto decide = [&](UOp u) {
-    if (u.is(Op::Param) || u.is(Op::Var)) return false;
+    if (u.in(Op::Param | Op::Var | Op::Carry | Op::Step)) return false;
     for (UOp s : u.src())
       if (foldable_[s] == 1) return false;
     if (u.is(Op::Stack) || u.is(Op::Placeholder) || u.is(Op::Fold)) return true;

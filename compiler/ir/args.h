@@ -67,6 +67,28 @@ struct PlaceholderArg {
   static PlaceholderArg of(IntSpan v) { return {Role(v[0]), v[1], v[2]}; }
 };
 
+// Sources of a LOOP, in order: count (index expression, or an integer of shape ()): most rounds; go: is there a first round; `carried` initial
+// values; next_go: is there a next round; the `carried` values for the next round; `scans` values. What is next and what is scanned is computed
+// from CARRY and STEP of this id; all else a round reads is the same in each. Results: the last carried values; then each scanned value of
+// all rounds along a new first axis of size count.
+struct LoopArg {
+  i64 id = 0, carried = 0, scans = 0;
+  Ints ints() const { return {id, carried, scans}; }
+  static LoopArg of(IntSpan v) { return {v[0], v[1], v[2]}; }
+  // Places of sources.
+  size_t init(i64 i) const { return size_t(2 + i); }
+  size_t next_go() const { return size_t(2 + carried); }
+  size_t next(i64 i) const { return size_t(3 + carried + i); }
+  size_t scan(i64 i) const { return size_t(3 + 2 * carried + i); }
+  size_t sources() const { return size_t(3 + 2 * carried + scans); }
+};
+
+struct CarryArg {
+  i64 loop = 0, index = 0;
+  Ints ints() const { return {loop, index}; }
+  static CarryArg of(IntSpan v) { return {v[0], v[1]}; }
+};
+
 // Where a row buffer lives (the Opt KEEP).
 enum class RowPlace : u8 { Stack, Reg, Local, Out };
 struct RowArg {

@@ -41,7 +41,7 @@ i128 all_ones_up_to(i128 v) {
 // Ops whose interval follows from their integer sources.
 constexpr OpSet kFollows = Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::FloorDiv | Op::FloorMod | Op::Max | Op::Min | Op::And | Op::Or |
                            Op::Xor | Op::Shl | Op::Shr | Op::Lt | Op::Le | Op::Eq | Op::Ne | Op::Where | Op::MulAcc | Op::Neg | Op::Not | Op::Abs |
-                           Op::Cast | Op::Range | Op::Special | Op::After | Op::Reshape | Op::Permute | Op::Expand | Op::Pad | Op::Shrink |
+                           Op::Cast | Op::Range | Op::Special | Op::Step | Op::After | Op::Reshape | Op::Permute | Op::Expand | Op::Pad | Op::Shrink |
                            Op::Flip | Op::Window | Op::Concat | Op::Iota | Op::Gather | Op::Contiguous | Op::Broadcast | Op::HReduce |
                            Op::Extract | Op::Pack | Op::Shuffle;
 
@@ -69,6 +69,7 @@ BoundsCache::Fact BoundsCache::compute(UOp u) {
       return {{u.as_int(), u.as_int()}, true};
     case Op::Var: return {{u.src(0).as_int(), u.src(1).as_int()}, true};
     case Op::Range:
+    case Op::Step:
     case Op::Special: return result({0, std::max<i128>(0, at(0).hi - 1)});
     case Op::Iota: return result({0, std::max<i128>(0, at(0).hi - 1)});
     case Op::Lanes: return result({0, u.dtype().lanes - 1});

@@ -1,6 +1,7 @@
 // The interpreter of the tensor form. Movement ops make views of their source's numbers; every other op makes numbers of its own, which are
-// freed after their last reader.
+// freed after their last reader. A LOOP runs the nodes of its region once a round, a BRANCH those of the side that it takes.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 
@@ -8,6 +9,7 @@
 #include "ir/eval.h"
 #include "ir/eval_fold.h"
 #include "ir/eval_scalar.h"
+#include "ir/regions.h"
 
 namespace tg {
 namespace {
@@ -131,8 +133,16 @@ class Evaluator {
       for (UOp r : roots) TG_CHECK(r != u, "a value that depends on a placeholder: ", u.str());
     }
     for (UOp r : roots) uses_[r]++;
+    regions_ = regions(order, roots);
+    inside_.resize(regions_.list.size());
     for (UOp u : order) {
       if (body[u]) continue;
+      if (u.is(Op::Carry)) of_loop_[u.arg<CarryArg>().loop].push_back(u);
+      if (u.is(Op::Step)) of_loop_[u.arg_int()].push_back(u);
+      if (u32 r = regions_.of[u]) {
+        inside_[r].push_back(u);
+        continue;
+      }
       // A product that only a reduce reads is made row by row inside it.
       if (!(is_alu(u.op()) && uses_[u] == 1 && read_by_reduce(order, u))) compute(u);
       for (UOp s : u.src()) release(s, u);
@@ -146,6 +156,55 @@ class Evaluator {
   }
 
  private:
+  // The nodes of a region, whose values of an earlier round are forgotten.
+  void run_region(u32 region) {
+    for (UOp u : inside_[region])
+      if (!u.in(Op::Carry | Op::Step)) views_[u].clear();
+    for (UOp u : inside_[region])
+      if (!u.in(Op::Carry | Op::Step)) compute(u);
+  }
+
+  void loop(UOp u) {
+    LoopArg a = u.arg<LoopArg>();
+    u32 region = regions_.inside(u);
+    i64 most = i64(get(u.src(0)).first()), round = 0;
+    std::vector<View> now;
+    std::vector<std::vector<u64>> scanned(size_t(a.scans));
+    for (i64 i = 0; i < a.carried; i++) now.push_back(get(u.src(a.init(i))));
+    bool go = get(u.src(1)).first();
+    for (; go && round < most; round++) {
+      for (UOp c : of_loop_[a.id]) views_[c] = {c.is(Op::Step) ? view_of(Kind::Index, {}, {u64(round)}) : now[size_t(c.arg<CarryArg>().index)]};
+      run_region(region);
+      go = get(u.src(a.next_go())).first();
+      for (i64 i = 0; i < a.carried; i++) {
+        View x = get(u.src(a.next(i)));
+        if (x.dims != now[size_t(i)].dims) fail("carried value ", i, " is (", join(now[size_t(i)].dims), "), then (", join(x.dims), ") in ", u.str());
+        now[size_t(i)] = contiguous(x);
+      }
+      for (i64 i = 0; i < a.scans; i++) {
+        std::vector<u64> v = dense(get(u.src(a.scan(i))));
+        scanned[size_t(i)].insert(scanned[size_t(i)].end(), v.begin(), v.end());
+      }
+    }
+    for (i64 i = 0; i < a.scans; i++) {
+      UOp s = u.src(a.scan(i));
+      Dims d{std::max<i64>(most, 0)};
+      for (UOp x : shape(s)) d.push_back(views_[x].empty() ? eval_index(x, env_) : i64(get(x).first()));
+      scanned[size_t(i)].resize(size_t(count(d)));  // of rounds that did not run
+      now.push_back(view_of(s.dtype(), d, std::move(scanned[size_t(i)])));
+    }
+    views_[u] = std::move(now);
+  }
+
+  void branch(UOp u) {
+    i64 n = u.arg_int();
+    bool yes = get(u.src(0)).first();
+    run_region(regions_.inside(u, yes ? 0 : 1));
+    std::vector<View> r;
+    for (i64 i = 0; i < n; i++) r.push_back(get(u.src(size_t(1 + i + (yes ? 0 : n)))));
+    views_[u] = std::move(r);
+  }
+
   bool read_by_reduce(std::span<const UOp> order, UOp u) {
     if (readers_.empty()) {
       readers_.resize(order.back().id() + 1);
@@ -155,7 +214,7 @@ class Evaluator {
           readers_[s.id()] = r;
         }
     }
-    bool yes = u.id() < readers_.size() && readers_[u.id()] && readers_[u.id()].is(Op::Reduce);
+    bool yes = u.id() < readers_.size() && readers_[u.id()] && readers_[u.id()].is(Op::Reduce) && !regions_.of[readers_[u.id()]];
     if (yes) deferred_[u] = 1;
     return yes;
   }
@@ -233,6 +292,8 @@ class Evaluator {
       case Op::Reduce: return one(reduce(u));
       case Op::Fold: return fold(u);
       case Op::Get: return one(get(u.src(0), u.arg_int()));
+      case Op::Loop: return loop(u);
+      case Op::Branch: return branch(u);
       case Op::Gather: return one(gather(u));
       case Op::Scatter: return one(scatter(u));
       case Op::Sort: return one(sort(u));
@@ -552,6 +613,9 @@ class Evaluator {
   Memo<u8> deferred_;
   Memo<std::vector<View>> views_;
   std::vector<UOp> readers_;
+  Regions regions_;
+  std::vector<std::vector<UOp>> inside_;      // nodes by region
+  std::map<i64, std::vector<UOp>> of_loop_;   // CARRYs and STEPs by LOOP
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/regions.h"
 #include "ir/tensor.h"
 
 namespace tg {
@@ -74,6 +75,40 @@ bool fold_holds(UOp u) {
     if (!init.is_const() || u.src(a.inputs + a.states + i).dtype() != init.dtype() || u.src(a.inputs + 2 * a.states + i).dtype() != init.dtype()) return false;
   }
   return true;
+}
+bool same_shapes(UOp u, size_t from, size_t to);
+bool condition(UOp u) { return u.dtype() == DType(Kind::Bool) && shape(u).empty(); }
+bool loop_holds(UOp u) {
+  if (u.arg_ints().size() != 3 || u.dtype().kind != Kind::Void) return false;
+  LoopArg a = u.arg<LoopArg>();
+  if (a.carried < 0 || a.scans < 0 || u.nsrc() != a.sources() || !is_int(u.src(0).dtype()) || !shape(u.src(0)).empty()) return false;
+  if (!condition(u.src(1)) || !condition(u.src(a.next_go())) || (a.scans && !is_index(u.src(0)))) return false;
+  for (i64 i = 0; i < a.carried; i++) {
+    UOp x = u.src(a.init(i)), y = u.src(a.next(i));
+    if (!is_stored(x.dtype().kind) || x.dtype() != y.dtype() || !same_shape(shape(x), shape(y))) return false;
+  }
+  for (i64 i = 0; i < a.scans; i++)
+    if (!is_stored(u.src(a.scan(i)).dtype().kind)) return false;
+  return true;
+}
+bool branch_holds(UOp u) {
+  i64 n = u.arg_int();
+  if (n < 1 || i64(u.nsrc()) != 1 + 2 * n || u.dtype().kind != Kind::Void || !condition(u.src(0))) return false;
+  for (size_t i = 1; i <= size_t(n); i++) {
+    UOp x = u.src(i), y = u.src(i + size_t(n));
+    if (!is_stored(x.dtype().kind) || x.dtype() != y.dtype() || !same_shape(shape(x), shape(y))) return false;
+  }
+  return true;
+}
+bool tensor_get_holds(UOp u) {
+  UOp f = u.src(0);
+  if (u.arg_int() < 0) return false;
+  if (f.is(Op::Branch)) return u.arg_int() < f.arg_int() && u.dtype() == f.src(size_t(1 + u.arg_int())).dtype();
+  if (f.is(Op::Loop)) {
+    LoopArg a = f.arg<LoopArg>();
+    return u.arg_int() < a.carried + a.scans && u.dtype() == f.src(u.arg_int() < a.carried ? a.init(u.arg_int()) : a.scan(u.arg_int() - a.carried)).dtype();
+  }
+  return false;
 }
 bool get_holds(UOp u) {
   if (!u.src(0).is(Op::Fold)) return false;
@@ -163,7 +198,11 @@ const Row kTensor[] = {
     if (!fold_holds(u)) return false;
     FoldArg a = u.arg<FoldArg>();
     return i64(u.nsrc()) == a.inputs + 3 * a.states && same_shapes(u, 0, a.inputs) && !a.axes.empty() && ascending(a.axes, rank(u.src(0))); }},
-  {Op::Get,                "names a state of a FOLD and has its dtype", get_holds},
+  {Op::Get,                "names a state of a FOLD, or a result of a LOOP or BRANCH, and has its dtype", [](UOp u) { return get_holds(u) || tensor_get_holds(u); }},
+  {Op::Loop,               "has rounds, conditions of shape (), carried values that keep dtype and shape, stored kinds; with scans its count is an index", loop_holds},
+  {Op::Branch,             "has a condition of shape () and two lists of values of the same dtypes and shapes", branch_holds},
+  {Op::Carry,              "has index dims, a LOOP and a number, and a stored kind", [](UOp u) { return u.arg_ints().size() == 2 && u.arg_ints()[1] >= 0 && is_stored(u.dtype().kind) && all(u.src(), is_index); }},
+  {Op::Step,               "is an index below an index",                [](UOp u) { return is_index(u) && is_index(u.src(0)); }},
   {kMovement,              "keeps the dtype; its argument fits the shape", movement_holds},
   {Op::Iota,               "counts to an index in an integer dtype",    [](UOp u) { return is_int(u.dtype()) && is_index(u.src(0)); }},
   {Op::Gather,             "has an integer index of one shape for each axis", [](UOp u) {
@@ -305,7 +344,7 @@ std::string violation(Spec s, UOp root) {
     // Shapes that do not meet are found while the shape is worked out; bodies of FOLDs have none.
     if (s == Spec::Tensor && is_elementwise(u.op())) shape(u);
   }
-  return s == Spec::Kernel ? kernel_violation(root, order) : "";
+  return s == Spec::Kernel ? kernel_violation(root, order) : loop_violation(order);
 }
 
 std::string violation(std::span<const UOp> list) {

@@ -14,10 +14,14 @@ Shape compute(UOp u) {
   switch (u.op()) {
     case Op::Const:
     case Op::Placeholder:
+    case Op::Step:
+    case Op::Loop:
+    case Op::Branch:
     case Op::Var: return {};
     case Op::Range: return {};
     case Op::Param:
     case Op::Constant:
+    case Op::Carry:
     case Op::Stack: return Shape(u.src().begin(), u.src().end());
     case Op::Iota: return {u.src(0)};
     case Op::Reshape:
@@ -68,8 +72,17 @@ Shape compute(UOp u) {
     case Op::Scatter:
     case Op::Sort:
     case Op::Scan:
-    case Op::Contiguous:
-    case Op::Get: return s(0);
+    case Op::Contiguous: return s(0);
+    case Op::Get: {
+      UOp from = u.src(0);
+      if (from.is(Op::Branch)) return shape(from.src(size_t(1 + u.arg_int())));
+      if (!from.is(Op::Loop)) return s(0);
+      LoopArg a = from.arg<LoopArg>();
+      if (u.arg_int() < a.carried) return shape(from.src(a.init(u.arg_int())));
+      Shape r{from.src(0)};
+      for (UOp d : shape(from.src(a.scan(u.arg_int() - a.carried)))) r.push_back(d);
+      return r;
+    }
     case Op::Sink: return {};
     default:
       TG_CHECK(is_elementwise(u.op()), info(u.op()).name, " has no tensor shape");
@@ -245,9 +258,42 @@ UOp fold(std::span<const UOp> inputs, std::span<const UOp> inits, std::span<cons
 }
 UOp placeholder(PlaceholderArg a, DType d) { return node(Op::Placeholder, d, {}, a.ints()); }
 UOp get(UOp f, i64 state) {
+  if (f.is(Op::Branch)) {
+    TG_CHECK(state >= 0 && state < f.arg_int(), "result ", state, " of a BRANCH");
+    return node(Op::Get, f.src(size_t(1 + state)).dtype(), {f}, state);
+  }
+  if (f.is(Op::Loop)) {
+    LoopArg l = f.arg<LoopArg>();
+    TG_CHECK(state >= 0 && state < l.carried + l.scans, "result ", state, " of a LOOP");
+    return node(Op::Get, f.src(state < l.carried ? l.init(state) : l.scan(state - l.carried)).dtype(), {f}, state);
+  }
   FoldArg a = f.arg<FoldArg>();
   TG_CHECK(f.is(Op::Fold) && state >= 0 && state < a.states, "state ", state, " of a FOLD");
   return node(Op::Get, f.src(a.inputs + state).dtype(), {f}, state);
+}
+
+UOp loop(i64 id, UOp count, UOp go, std::span<const UOp> inits, UOp next_go, std::span<const UOp> nexts, std::span<const UOp> scans) {
+  TG_CHECK(inits.size() == nexts.size(), "a LOOP with ", inits.size(), " initial values and ", nexts.size(), " next ones");
+  for (size_t i = 0; i < inits.size(); i++)
+    TG_CHECK(inits[i].dtype() == nexts[i].dtype() && same_shape(shape(inits[i]), shape(nexts[i])), "carried value ", i, " of a LOOP is ",
+             name(inits[i].dtype()), shape_text(shape(inits[i])), ", then ", name(nexts[i].dtype()), shape_text(shape(nexts[i])));
+  std::vector<UOp> src{count, go};
+  src.insert(src.end(), inits.begin(), inits.end());
+  src.push_back(next_go);
+  for (auto part : {nexts, scans}) src.insert(src.end(), part.begin(), part.end());
+  return node(Op::Loop, Kind::Void, std::span<const UOp>(src), LoopArg{id, i64(inits.size()), i64(scans.size())}.ints());
+}
+UOp carry(CarryArg a, DType d, const Shape& s) { return node(Op::Carry, d, std::span<const UOp>(s), a.ints()); }
+UOp step(i64 loop, UOp most) { return node(Op::Step, Kind::Index, {most}, loop); }
+
+UOp branch(UOp cond, std::span<const UOp> yes, std::span<const UOp> no) {
+  TG_CHECK(yes.size() == no.size() && !yes.empty(), "a BRANCH with ", yes.size(), " and ", no.size(), " values");
+  for (size_t i = 0; i < yes.size(); i++)
+    TG_CHECK(yes[i].dtype() == no[i].dtype() && same_shape(shape(yes[i]), shape(no[i])), "value ", i, " of a BRANCH is ", name(yes[i].dtype()),
+             shape_text(shape(yes[i])), " or ", name(no[i].dtype()), shape_text(shape(no[i])));
+  std::vector<UOp> src{cond};
+  for (auto part : {yes, no}) src.insert(src.end(), part.begin(), part.end());
+  return node(Op::Branch, Kind::Void, std::span<const UOp>(src), i64(yes.size()));
 }
 
 UOp gather(UOp x, std::span<const UOp> indices) {

@@ -39,7 +39,13 @@ UOp reduce(UOp x, ReduceKind k, Ints axes);                 // the axes are remo
 // (see FoldArg). Returns the FOLD; project states with get(fold, i).
 UOp fold(std::span<const UOp> inputs, std::span<const UOp> inits, std::span<const UOp> steps, std::span<const UOp> merges, Ints axes);
 UOp placeholder(PlaceholderArg a, DType d);
-UOp get(UOp fold, i64 state);
+UOp get(UOp fold, i64 state);                               // of a FOLD, LOOP or BRANCH
+// LOOP, see LoopArg. next, scans and next_go are built from carry() and step() of the same id, one id a LOOP of the graph.
+UOp loop(i64 id, UOp count, UOp go, std::span<const UOp> inits, UOp next_go, std::span<const UOp> nexts, std::span<const UOp> scans);
+UOp carry(CarryArg a, DType d, const Shape& s);
+UOp step(i64 loop, UOp most);                               // most: index expression, no fewer than the rounds; usable in index arithmetic
+// BRANCH: both sides have one length, and value i of both one dtype and shape.
+UOp branch(UOp cond, std::span<const UOp> yes, std::span<const UOp> no);
 UOp gather(UOp x, std::span<const UOp> indices);            // an integer tensor per axis of x, all of one shape
 UOp scatter(UOp x, UOp updates, std::span<const UOp> indices, ScatterKind k);
 UOp sort(UOp x, const SortArg& a);                          // i64 indices along the axis, x's shape, stable; NaN is largest
