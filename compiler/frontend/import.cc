@@ -13,6 +13,7 @@
 #include "frontend/dequantized.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
+#include "frontend/packed_bytes.h"
 #include "frontend/sequence.h"
 
 namespace tg {
@@ -59,6 +60,7 @@ class Importer {
     }
     if (outs.empty()) fail(file_.path(), ": the graph has no outputs");
     g_.sink = drop_roundings(node(Op::Sink, Kind::Void, std::span<const UOp>(outs)), opt_.default_float);
+    g_.sink = read_as_bytes(g_.sink, pool_);
     keep_used_constants();
     return std::move(g_);
   }

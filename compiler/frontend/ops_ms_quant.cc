@@ -103,14 +103,14 @@ Tensor matmul_nbits(OnnxNode& n) {
   n.require(k > 0 && rows > 0 && block > 0, "K, N and block_size must be positive");
   i64 blocks = (k + block - 1) / block;
   Tensor q = unpack(n, n[1], bits).reshape(Ints{rows, blocks, block});
-  DType d = a.widen().dtype();
-  Tensor scale = n[2].widen().cast(d).reshape(Ints{rows, blocks, 1}), w = q.cast(Kind::I32);
+  DType d = a.widen().dtype(), whole = bits < 8 ? Kind::I8 : Kind::I32;  // that holds a number less a zero point
+  Tensor scale = n[2].widen().cast(d).reshape(Ints{rows, blocks, 1}), w = q.cast(whole);
   if (!n.has(3)) {
     w = (w - f64(1 << (bits - 1))).cast(d);
   } else if (n[3].dtype().kind == Kind::U8) {  // packed by rows
     i64 bytes = (blocks * bits + 7) / 8;
     Tensor z = unpack(n, n[3].reshape(Ints{rows, bytes}), bits).shrink(1, 0, blocks);
-    w = (w - z.reshape(Ints{rows, blocks, 1}).cast(Kind::I32)).cast(d);
+    w = (w - z.reshape(Ints{rows, blocks, 1}).cast(whole)).cast(d);
   } else {
     w = w.cast(d) - n[3].widen().cast(d).reshape(Ints{rows, blocks, 1});
   }

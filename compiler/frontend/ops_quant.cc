@@ -106,12 +106,13 @@ Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType 
 
 Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType d) {
   Tensor v;
+  DType whole = bits(x.dtype()) < 8 ? Kind::I8 : Kind::I32;  // that holds a number less a zero point
   if (!is_int(x.dtype()))
     v = x.cast(d);  // f8 and f4: the zero point can only be 0
   else if (!zero)
-    v = x.cast(bits(x.dtype()) < 8 ? DType(Kind::I32) : x.dtype()).cast(d);
+    v = x.cast(bits(x.dtype()) < 8 ? whole : x.dtype()).cast(d);
   else
-    v = (x.cast(Kind::I32) - zero.cast(Kind::I32)).cast(d);
+    v = (x.cast(whole) - zero.cast(whole)).cast(d);
   return v * scale.cast(d);
 }
 

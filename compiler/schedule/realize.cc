@@ -235,6 +235,25 @@ class Realizer {
     return u.is_const() || u.is(Op::Constant);
   }
 
+  // Weights of at most a byte on the way to what they stand for (scales, zero points): in memory they stay as narrow as the model has them, and
+  // every tile of a product widens them in its registers.
+  bool unpacks_weights(UOp u) {
+    constexpr i64 kMostNodes = 60;
+    if (bits(u.dtype()) < 16 || !is_elementwise(u.op())) return false;
+    i64 elements = 0, bytes = 0;
+    std::vector<UOp> below = toposort(u);
+    if (i64(below.size()) > kMostNodes) return false;
+    for (UOp x : below) {
+      if (!x.in(Op::Const | Op::Constant | Op::Stack | Op::Iota) && !is_elementwise(x.op()) && !is_movement(x.op())) return false;
+      if (x.in(kTranscendental | Op::Concat)) return false;
+      if (!x.is(Op::Constant) || !has_const_shape(x)) continue;
+      i64 n = elems(shape(x)).as_int();
+      if (n > elements) elements = n, bytes = byte_size(x.dtype().kind, n);
+    }
+    UOp n = elems(shape(u));
+    return bytes && n.is_const() && n.as_int() * bits(u.dtype()) / 8 >= 4 * bytes && n.as_int() <= 4 * elements;
+  }
+
   bool must_store(UOp u, const std::vector<Access>& acc) {
     const Cone& c = cone_[u];
     if (asked_.inlined[u] && !asked_.contraction[u]) return false;
@@ -243,6 +262,7 @@ class Realizer {
     if (u.is(Op::Cast) && is_stored(u.src(0).dtype().kind) && u.src(0).dtype().kind != Kind::Bool && bits(u.dtype()) > bits(u.src(0).dtype())) return false;
     if (u.is(Op::Fold)) return false;  // has no buffer of its own: its GETs have
     if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
+    if (acc[0].in_reduce && acc.size() == 1 && unpacks_weights(u)) return false;
     bool several = false;
     for (const Access& a : acc) several |= a.root != acc[0].root;
     if (acc.size() > kMaxAccesses) return true;

@@ -197,4 +197,43 @@ TEST(DefaultFloat, QuantizedArithmeticIsUntouched) {
   for (Kind k : {Kind::F16, Kind::F64}) EXPECT_EQ(m.run({f32s({1}, {2047})}, as(k))[0], f32s({1}, {2047})) << name(DType(k));
 }
 
+// --- fewer bits than a byte -----------------------------------------------------------------------------------------------------------------
+// Too large for import to fold; a row of one 1 picks a row of weights.
+TEST(Packed, NumbersOfAFewBitsAreReadFromTheirBytes) {
+  struct Case {
+    Kind kind;
+    std::vector<f64> few;
+  };
+  for (const Case& c : {Case{Kind::I4, {-8, 7, -1, 0, 3, -5, 6, 1}}, Case{Kind::U4, {15, 0, 8, 7, 1, 14, 9, 2}}, Case{Kind::I2, {-2, 1, 0, -1, 1, -2, -1, 0}},
+                        Case{Kind::U2, {3, 0, 2, 1, 1, 3, 0, 2}}}) {
+    std::vector<f64> v;
+    for (i64 i = 0; i < 8192; i++) v.push_back(c.few[size_t(i * 5 % 8 + i / 64) % 8]);
+    Model m;
+    m.input("x", Kind::F32, {"1", "128"}).output("y");
+    m.weight("w", values(c.kind, {128, 64}, v));
+    m.weight("s", f32s({}, {1}));
+    m.node("DequantizeLinear", {"w", "s"}, {"d"});
+    m.node("MatMul", {"x", "d"}, {"y"});
+    for (UOp u : toposort(m.load().sink)) EXPECT_GE(bits(u.dtype()), 8) << name(DType(c.kind)) << ": " << info(u.op()).name;
+    for (i64 row : {0, 1, 77, 127}) {
+      std::vector<f64> one(128, 0.0), want(v.begin() + row * 64, v.begin() + row * 64 + 64);
+      one[size_t(row)] = 1;
+      EXPECT_EQ(m.run({f32s({1, 128}, one)})[0], f32s({1, 64}, want)) << name(DType(c.kind)) << " row " << row;
+    }
+  }
+}
+TEST(Packed, ARowOfHalfAByteStays) {
+  Model m;
+  m.input("x", Kind::F32, {"1", "91"}).output("y");
+  std::vector<f64> v(91 * 91, -3);
+  v[1] = 5;  // no splat
+  m.weight("w", values(Kind::I4, {91, 91}, v));
+  m.weight("s", f32s({}, {1}));
+  m.node("DequantizeLinear", {"w", "s"}, {"d"});
+  m.node("MatMul", {"x", "d"}, {"y"});
+  std::vector<f64> want(91, -273);
+  want[1] = -265;
+  EXPECT_EQ(m.run({f32s({1, 91}, std::vector<f64>(91, 1.0))})[0], f32s({1, 91}, want));
+}
+
 }  // namespace

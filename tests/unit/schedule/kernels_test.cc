@@ -33,6 +33,14 @@ TEST_F(Kernels, ABlockOfAResidualNetworkIsOneAConv) {
   y = conv(y, weight({8, 8, 3, 3}), 1);
   EXPECT_EQ(kernels(relu(y + x)), 2);
 }
+TEST_F(Kernels, WeightsOfAByteAreWidenedInTheProduct) {
+  UOp w = cast(weight({64, 48}, Kind::U8), Kind::F32), x = input({32, 64});
+  w = (w - to(weight({48}), w)) * to(weight({48}), w);
+  EXPECT_EQ(kernels(matmul(x, w)), 1);
+  EXPECT_EQ(scratch(), 0);
+  // What is made of an input is made once.
+  EXPECT_EQ(kernels(matmul(weight({32, 64}), (cast(input({64, 48}, Kind::U8), Kind::F32) - to(weight({48}), w)) * to(weight({48}), w))), 2);
+}
 TEST_F(Kernels, MatmulBiasGeluIsOne) {
   UOp y = matmul(input({32, 24}), weight({24, 48}));
   EXPECT_EQ(kernels(gelu(y + to(weight({48}), y))), 1);
