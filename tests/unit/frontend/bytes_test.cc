@@ -214,7 +214,8 @@ TEST(Packed, NumbersOfAFewBitsAreReadFromTheirBytes) {
     m.weight("s", f32s({}, {1}));
     m.node("DequantizeLinear", {"w", "s"}, {"d"});
     m.node("MatMul", {"x", "d"}, {"y"});
-    for (UOp u : toposort(m.load().sink)) EXPECT_GE(bits(u.dtype()), 8) << name(DType(c.kind)) << ": " << info(u.op()).name;
+    Graph g = m.load();
+    for (UOp u : toposort(g.sink)) EXPECT_TRUE(u.is(Op::Sink) || bits(u.dtype()) >= 8) << name(DType(c.kind)) << ": " << info(u.op()).name;
     for (i64 row : {0, 1, 77, 127}) {
       std::vector<f64> one(128, 0.0), want(v.begin() + row * 64, v.begin() + row * 64 + 64);
       one[size_t(row)] = 1;
