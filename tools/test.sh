@@ -48,6 +48,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"
   .venv/bin/python tests/onnx/run.py $share --build "$build" || failed+=("tests/onnx")
+  step "malformed models"
+  .venv/bin/python tests/malformed/run.py $share --build "$build" || failed+=("tests/malformed")
   step "models"
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
   step "documents"

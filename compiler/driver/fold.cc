@@ -12,6 +12,7 @@ namespace tg::driver {
 namespace {
 
 constexpr i64 kKeepBytes = 1 << 20;         // results up to this are kept even if they are larger than their inputs
+constexpr f64 kMostWork = 1e10;             // elements of all values below a result: more would keep whoever compiles waiting
 constexpr i64 kInterpretedElems = 1 << 17;  // of all values on the way to a result; compiling a kernel takes longer
 
 i64 bytes_of(UOp u) { return byte_size(u.dtype().kind, elems(shape(u)).as_int()); }
@@ -181,6 +182,22 @@ Memo<u8> constant_nodes(std::span<const UOp> nodes) {
   return constant;
 }
 
+namespace {
+// Movement is not executed, but what it repeats is: it counts where arithmetic reads it.
+bool is_too_much_work(UOp u) {
+  f64 work = 0;
+  for (UOp n : toposort(u)) {
+    if (n.is(Op::Const) || n.is(Op::Constant) || n.is(Op::Stack) || (is_movement(n.op()) && !n.is(Op::Concat)) || !has_const_shape(n)) continue;
+    std::span<const UOp> sources = values_of(n);
+    f64 most = f64(elems(shape(n)).as_int());
+    for (UOp s : sources)
+      if (has_const_shape(s)) most = std::max(most, f64(elems(shape(s)).as_int()));
+    work += most;
+  }
+  return work > kMostWork;
+}
+}  // namespace
+
 bool is_worth_folding(UOp u, const Graph& g) {
   if (is_movement(u.op()) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) ||
       u.is(Op::Stack))
@@ -195,7 +212,7 @@ bool is_worth_folding(UOp u, const Graph& g) {
   // Weights are kept in the half that they are multiplied in, also where the model holds them in less.
   bool half = u.is(Op::Cast) && is_float(u.dtype()) && bits(u.dtype()) == 16 && bytes_of(n) <= 2 * inputs;
   if (bytes_of(n) > inputs && !half && (bytes_of(n) > kKeepBytes || only_widens(n))) return false;
-  return !is_cheap_without_constants(n);
+  return !is_cheap_without_constants(n) && !is_too_much_work(n);
 }
 
 i64 fold_constants(Graph& g) {

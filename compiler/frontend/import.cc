@@ -19,6 +19,7 @@
 namespace tg {
 
 constexpr i64 kOldestOpset = 1, kNewestOpset = 27;
+constexpr i64 kMostNodes = 500'000;  // small files can call functions of functions without end
 
 class Importer {
  public:
@@ -44,6 +45,9 @@ class Importer {
     import_graph(m.graph(), &top, opsets);
     if (!problems_.empty()) {
       if (problems_.size() == 1) fail(file_.path(), ": ", problems_[0]);
+      constexpr size_t kShown = 50;
+      if (problems_.size() > kShown)
+        fail(file_.path(), ": ", problems_.size(), " nodes cannot be imported; the first are\n  ", join(std::span(problems_).first(kShown), "\n  "));
       fail(file_.path(), ": ", problems_.size(), " nodes cannot be imported:\n  ", join(problems_, "\n  "));
     }
     std::vector<UOp> outs;
@@ -52,7 +56,7 @@ class Importer {
       if (const char* what = not_tensor(t)) fail(file_.path(), ": output \"", v.name(), "\" is ", what, "; only tensors are supported");
       if (is_wide() && t.dtype() == opt_.default_float && !declared_f64(v)) t = t.cast(Kind::F32);
       if (v.has_type() && tensor_or_optional(v.type()).has_tensor_type()) {
-        DType d = onnx_dtype(tensor_or_optional(v.type()).tensor_type().elem_type(), str("output \"", v.name(), "\""));
+        DType d = onnx_dtype(tensor_or_optional(v.type()).tensor_type().elem_type(), str(file_.path(), ": output \"", v.name(), "\""));
         if (d != t.dtype()) fail(file_.path(), ": output \"", v.name(), "\" is declared ", name(d), " but computed as ", name(t.dtype()));
       }
       g_.outputs.push_back({v.name(), t.dtype(), t.shape()});
@@ -323,6 +327,7 @@ class Importer {
   }
 
   void import_node(const tgonnx::NodeProto& p, Names* names, const Opsets& opsets, const std::unordered_set<std::string>& later) {
+    if (++nodes_ > kMostNodes) fail(file_.path(), ": more than ", kMostNodes, " nodes, those of functions and subgraphs counted each time they are called");
     std::string domain = domain_of(p.domain());
     auto version = opsets.find(domain);
     i64 opset = version != opsets.end() ? version->second : 1;  // exporters forget to import com.microsoft
@@ -528,6 +533,7 @@ class Importer {
   Names* names_ = nullptr;  // of the node being built, for its subgraphs
   const Opsets* opsets_ = nullptr;
   int depth_ = 0;
+  i64 nodes_ = 0;
   Progress* progress_ = nullptr;
 };
 

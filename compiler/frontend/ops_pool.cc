@@ -50,6 +50,7 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
       continue;
     }
     i64 in = x.size(i + 2), hi = in + (include_pad ? p.given[axes + i] : 0), out = (in + begin + end - (k - 1) * dil - 1) / stride + 1;
+    check_table(std::max<i64>(0, out));
     std::vector<f64> c(std::max<i64>(0, out));
     for (i64 o = 0; o < out; o++) {  // taps t with lo <= start + t*dil < hi
       i64 start = o * stride - begin;

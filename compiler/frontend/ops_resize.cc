@@ -172,6 +172,7 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
     f64 region[2] = {0, 1};
     if (!roi.empty()) region[0] = roi[i], region[1] = roi[axes.size() + i];
     n.require(std::isfinite(scales[i]) && scales[i] > 0, "scale ", scales[i], " of axis ", axis, " must be positive");
+    check_table(in), check_table(sizes[i]);
     n.require(in > 0 || sizes[i] == 0, "axis ", axis, " is empty and cannot be resized to ", sizes[i]);
     if (sizes[i] == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
     y = resize_axis(y, axis, axis_taps(a, in, sizes[i], scales[i], region), a);

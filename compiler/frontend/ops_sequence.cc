@@ -85,7 +85,9 @@ Tensor concat(OnnxNode& n) {
 Tensor split(OnnxNode& n) {
   Tensor x = n[0];
   i64 axis = x.axis(n.attr("axis", 0)), size = x.size(axis);
+  constexpr i64 kMost = 1 << 16;
   if (!n.has(1)) {
+    n.require(size <= kMost, size, " parts; at most ", kMost, " are allowed");
     bool keep = n.attr("keepdims", 1);
     Tensors all;
     for (i64 i = 0; i < size; i++) all.push_back(keep ? x.shrink(axis, i, 1) : x.shrink(axis, i, 1).squeeze(axis));
@@ -94,7 +96,7 @@ Tensor split(OnnxNode& n) {
   Ints sizes = n.ints(1);
   if (n[1].rank() == 0) {
     i64 each = sizes[0];
-    n.require(each > 0, "parts of ", each);
+    n.require(each > 0 && size / each < kMost, "parts of ", each, " of an axis of ", size, "; at most ", kMost, " parts are allowed");
     sizes.clear();
     for (i64 left = size; left > 0; left -= each) sizes.push_back(std::min(left, each));
   }

@@ -19,6 +19,7 @@ Complex operator*(const Complex& a, const Complex& b) {  // b has both parts
 
 // cos and sin of 2 pi sign j k / n for j < rows, k < columns, exact for every j*k.
 Complex roots(DType d, i64 rows, i64 columns, i64 n, f64 sign) {
+  check_table(rows, columns);
   std::vector<f64> c, s;
   for (i64 j = 0; j < rows; j++)
     for (i64 k = 0; k < columns; k++) {
@@ -33,6 +34,7 @@ Complex roots(DType d, i64 rows, i64 columns, i64 n, f64 sign) {
 constexpr i64 kDirect = 128;
 Complex transform(const Complex& x, f64 sign, i64 keep) {
   i64 n = x.re.size(-1), p = 1;
+  check_table(n);
   for (i64 f = 2; f * f <= n; f++)
     if (n % f == 0) p = f;  // the largest divisor up to the square root
   if (n <= kDirect || p == 1) {
@@ -121,6 +123,7 @@ Tensor window(OnnxNode& n, f64 a0, f64 a1, f64 a2) {
   auto declared = n.declared(0, 0);
   i64 size = declared && declared->size() == 1 ? declared->at(0) : n.integer(0);
   n.require(size >= 0, "a window of ", size, " elements");
+  check_table(size);
   f64 period = f64(n.attr("periodic", 1) ? size : size - 1);
   std::vector<f64> w(size);
   for (i64 i = 0; i < size; i++) {
@@ -135,6 +138,7 @@ Tensor mel_weight_matrix(OnnxNode& n) {
   f64 low = n.number(3), high = n.number(4);
   n.require(bins > 0 && length > 0 && rate > 0, "num_mel_bins, dft_length and sample_rate must be positive");
   i64 rows = length / 2 + 1;
+  check_table(rows, bins);
   auto mel = [](f64 hz) { return 2595 * std::log10(1 + hz / 700); };
   f64 step = (mel(high) - mel(low)) / f64(bins + 2);
   std::vector<i64> edge(bins + 2);

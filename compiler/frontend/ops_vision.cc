@@ -38,6 +38,7 @@ Tensor affine_grid(OnnxNode& n) {
   Tensor grid;
   for (i64 j = 0; j < r; j++) {
     i64 axis = r - 1 - j, len = size[2 + axis];
+    check_table(len);
     std::vector<f64> at(len);
     for (i64 i = 0; i < len; i++) at[i] = align ? (len == 1 ? -1.0 : -1 + 2.0 * f64(i) / f64(len - 1)) : (2.0 * f64(i) + 1) / f64(len) - 1;
     Ints s(r + 2, 1);

@@ -25,8 +25,13 @@ SpatialArgs spatial_args(const OnnxNode& n, const Tensor& x, Ints k) {
   s.conv.pads = n.attr("pads", Ints(2 * axes, 0));
   n.require(i64(s.conv.strides.size()) == axes && i64(s.conv.dilations.size()) == axes && i64(s.conv.pads.size()) == 2 * axes,
             "strides, dilations and pads must be given for ", axes, " axes");
-  for (i64 i = 0; i < axes; i++)
+  constexpr i64 kMost = i64(1) << 31;  // their products with sizes stay far from overflow
+  for (i64 i = 0; i < axes; i++) {
     n.require(k[i] > 0 && s.conv.strides[i] > 0 && s.conv.dilations[i] > 0, "kernel, stride and dilation must be positive");
+    n.require(std::max({k[i], s.conv.strides[i], s.conv.dilations[i]}) < kMost, "kernel ", k[i], ", stride ", s.conv.strides[i], " or dilation ",
+              s.conv.dilations[i], " is too large");
+  }
+  for (i64 p : s.conv.pads) n.require(-kMost < p && p < kMost, "padding of ", p);
   std::string mode = n.attr("auto_pad", "NOTSET");
   if (mode == "VALID") {
     s.conv.pads.assign(2 * axes, 0);

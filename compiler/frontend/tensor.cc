@@ -85,6 +85,12 @@ Tensor Tensor::integer(DType d, i64 v) { return konst(d, v); }
 Tensor Tensor::full(const Shape& s, DType d, f64 v) { return tg::full(s, scalar(d, v).uop()); }
 Tensor Tensor::full(const Shape& s, UOp c) { return tg::full(s, c); }
 Tensor Tensor::arange(UOp n, DType d) { return tensor::iota(n, d); }
+void check_table(i64 a, i64 b) {
+  constexpr i64 kMost = 1 << 22;
+  i64 n;
+  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &n) || n > kMost) fail("this needs a table of ", a, " x ", b, " elements; at most ", kMost, " are allowed");
+}
+
 Tensor Tensor::of(DType d, IntSpan sizes, std::span<const f64> v) {
   Values x{d, Ints(sizes.begin(), sizes.end()), {}};
   for (f64 e : v)
@@ -300,6 +306,9 @@ Tensor Tensor::pad(IntSpan begin, IntSpan end, f64 value) const { return pad(beg
 Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
   if (i64(begin.size()) != rank() || i64(end.size()) != rank()) fail("padding of ", begin.size(), " axes for ", text(*this));
   Tensor x = *this;
+  for (IntSpan s : {begin, end})
+    for (i64 p : s)
+      if (p > (i64(1) << 48) || p < -(i64(1) << 48)) fail("padding of ", p, " elements");
   for (i64 a = 0; a < rank(); a++)  // negative amounts cut
     if (begin[a] < 0 || end[a] < 0) {
       i64 n = size(a), b = std::max<i64>(0, -begin[a]), e = n - std::max<i64>(0, -end[a]);

@@ -24,6 +24,9 @@ class Tensor;
 // Where padding reads: positions i, which may lie outside 0..n-1, to positions inside, by Edge, Wrap or Reflect. Constant gives i itself.
 Tensor padding_index(const Tensor& i, f64 n, PadMode mode);
 
+// Fails if an operator would need a table of a * b elements made here, of more than any model has use for.
+void check_table(i64 a, i64 b = 1);
+
 class Tensor {
  public:
   Tensor() = default;

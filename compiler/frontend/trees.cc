@@ -70,6 +70,7 @@ Tensor walk(OnnxNode& n, const Trees& t, const Tensor& x, TreeSum how, DType d) 
   // Sets of members: (count, most), filled up with NaN, which equals nothing.
   size_t most = 0;
   for (const TreeNode& node : t.nodes) most = std::max(most, node.members.size());
+  check_table(count, i64(most));
   std::vector<f64> members(count * most, std::numeric_limits<f64>::quiet_NaN());
   for (i64 i = 0; i < count; i++) std::ranges::copy(t.nodes[i].members, members.begin() + i * i64(most));
   for (i64 s = 0; s < steps; s++) {
@@ -104,6 +105,7 @@ Tensor walk(OnnxNode& n, const Trees& t, const Tensor& x, TreeSum how, DType d) 
   // (leaves, targets)
   f64 inf = std::numeric_limits<f64>::infinity();
   f64 none = how == TreeSum::Min ? inf : how == TreeSum::Max ? -inf : 0;
+  check_table(leaves, t.targets);
   std::vector<f64> weights(leaves * t.targets, none);
   for (i64 i = 0; i < count; i++)
     for (auto [target, w] : t.nodes[i].weights) {

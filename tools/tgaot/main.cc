@@ -21,10 +21,23 @@ void remove_outputs_and_die(int signal_number) {
   raise(signal_number);
 }
 
+// Names come from the model: lines are cut, and control characters do not reach the terminal.
+std::string printable(std::string_view what) {
+  constexpr size_t kMostOfALine = 4000;
+  std::string s;
+  size_t line = 0;
+  for (char c : what) {
+    if (c == '\n') line = 0;
+    if (++line > kMostOfALine) continue;
+    s += line == kMostOfALine ? "..." : (static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t') || c == 127 ? "?" : std::string(1, c);
+  }
+  return s;
+}
+
 int say(const char* what) {
   tg::clear_progress();
   std::fflush(stdout);
-  std::fprintf(stderr, "tgaot: %s\n", what);
+  std::fprintf(stderr, "tgaot: %s\n", printable(what).c_str());
   return 1;
 }
 
