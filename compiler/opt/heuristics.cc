@@ -121,9 +121,33 @@ class Planner {
   // Rows whose lines fall into one set of the first cache, of 8 ways, push each other out before their next value is read.
   i64 most_rows(i64 row_bytes) const { return row_bytes && row_bytes % (k_.target->l1_bytes / 8) == 0 ? 6 : 16; }
 
+  // Arithmetic in the sum's loop before the product: on what lies along the lanes, and on what all lanes share, which is done for each row.
+  struct Before {
+    i64 vector = 0, row = 0;
+    i64 parameters = 0;  // vectors that it takes beside the first: scales, zero points
+  };
+  Before before_product(UOp red, const Axis& lane) const {
+    Before n{.parameters = -1};
+    Memo<u8> reads, in_lanes;
+    for (UOp u : toposort(red.src(0))) {
+      if (u.is(Op::Load)) {
+        auto at = std::find_if(v_.accesses.begin(), v_.accesses.end(), [&](const Access& x) { return x.node == u; });
+        auto s = at == v_.accesses.end() ? std::nullopt : step(*at, lane);
+        reads[u] = 1, in_lanes[u] = !s || *s != 0;
+        n.parameters += in_lanes[u];
+        continue;
+      }
+      for (UOp x : u.src()) reads[u] |= reads[x], in_lanes[u] |= in_lanes[x];
+      if (u == red.src(0) || !is_elementwise(u.op()) || !reads[u] || u.dtype().kind == Kind::Index) continue;
+      // A half takes a conversion and a shuffle.
+      (in_lanes[u] ? n.vector : n.row) += u.is(Op::Cast) && u.src(0).dtype().kind == Kind::F16 && in_lanes[u] ? 3 : 1;
+    }
+    n.parameters = std::max<i64>(n.parameters, 0);
+    return n;
+  }
+
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
-  // unpacking: arithmetic on each vector before it is multiplied.
-  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, i64 unpacking) {
+  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -134,12 +158,12 @@ class Planner {
         i64 tiles_n = (n + lanes * nv - 1) / (lanes * nv);
         for (i64 mr = 1; mr <= std::min(m, most_rows(row_bytes)); mr++) {
           i64 need = rows_load_vectors ? mr * nv + nv + 2 : mr * nv + nv + 1;
-          if (unpacking) need += 2 * nv;  // scales and zero points
+          need += before.parameters * nv;
           if (need > regs) break;
           auto tile_cost = [&](i64 rows) {
             double fma = double(rows * nv) * width;
             double loads = double(nv) * width + double(rows) * (rows_load_vectors ? width : 0.5);
-            double per_k = std::max({fma, loads, 4.0}) + 0.3 + 0.4 * double(nv * unpacking) * width;
+            double per_k = std::max({fma, loads, 4.0}) + 0.3 + 0.4 * double(nv * before.vector) * width + 1.2 * double(rows * before.row);
             return double(k) * per_k + double(rows * nv) * 3 + 12;
           };
           double c = double(tiles_n) * (double(m / mr) * tile_cost(mr) + (m % mr ? tile_cost(m % mr) : 0));
@@ -166,20 +190,6 @@ class Planner {
   Tile turned_tile(i64 m) const {
     i64 lanes = max_lanes(std::max(4, v_.widest));
     return {lanes, 1, even_rows(m, std::max<i64>(1, k_.target->vector_registers - lanes - 6))};
-  }
-
-  // Arithmetic of the sum's body on constants alone.
-  i64 unpacking_ops(UOp red) const {
-    Memo<u8> varies, reads;
-    i64 n = 0;
-    for (UOp u : toposort(red.src(0))) {
-      UOp base = u.is(Op::Load) ? u.src(0).src(0) : UOp{};
-      varies[u] = base && !(base.is(Op::Param) && k_.slots[size_t(base.arg_int())].constant);
-      reads[u] = bool(base);
-      for (UOp s : u.src()) varies[u] |= varies[s], reads[u] |= reads[s];
-      n += is_elementwise(u.op()) && reads[u] && !varies[u] && u.dtype().kind != Kind::Index;
-    }
-    return n;
   }
 
   bool contraction() {
@@ -269,7 +279,7 @@ class Planner {
       if (std::all_of(body.begin(), body.end(), [&](const Access* x) { return !x->constant || step(*x, *a) == std::optional<i64>(0); })) served *= a->size;
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
-    Tile t = turned ? turned_tile(m) : best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, unpacking_ops(red));
+    Tile t = turned ? turned_tile(m) : best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
