@@ -25,6 +25,7 @@ std::span<const OnnxOp> preview_ops();
 std::span<const OnnxOp> train_ops();
 std::span<const OnnxOp> ml_ops();
 std::span<const OnnxOp> ms_ops();
+std::span<const OnnxOp> ms_basic_ops();
 std::span<const OnnxOp> ms_attention_ops();
 std::span<const OnnxOp> ms_quant_ops();
 
@@ -53,6 +54,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"ai.onnx.preview.training", "train", train_ops()},
       {"ai.onnx.ml", "ml", ml_ops()},
       {"com.microsoft", "ms", ms_ops()},
+      {"com.microsoft", "ms_basic", ms_basic_ops()},
       {"com.microsoft", "ms_attention", ms_attention_ops()},
       {"com.microsoft", "ms_quant", ms_quant_ops()},
   };

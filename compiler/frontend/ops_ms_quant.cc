@@ -1,6 +1,7 @@
 // com.microsoft quantized operators: QLinear*, products of 8-bit integers, weights of 2, 4 and 8 bits.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include "frontend/ms.h"
+#include "frontend/norm.h"
 #include "frontend/pool.h"
 #include "frontend/quant.h"
 #include "frontend/spatial.h"
@@ -98,26 +99,67 @@ Tensor unpack(OnnxNode& n, const Tensor& x, i64 bits) {
 Tensor matmul_nbits(OnnxNode& n) {
   Tensor a = n[0];
   i64 k = n.attr_int("K"), rows = n.attr_int("N"), bits = n.attr("bits", 4), block = n.attr_int("block_size");
-  n.require(!n.has(4), "g_idx (columns in another order) is not supported");
   n.require(n.attr("weight_prepacked", 0) == 0, "weight_prepacked is not supported");
   n.require(k > 0 && rows > 0 && block > 0, "K, N and block_size must be positive");
   i64 blocks = (k + block - 1) / block;
   Tensor q = unpack(n, n[1], bits).reshape(Ints{rows, blocks, block});
   DType d = a.widen().dtype(), whole = bits < 8 ? Kind::I8 : Kind::I32;  // that holds a number less a zero point
-  Tensor scale = n[2].widen().cast(d).reshape(Ints{rows, blocks, 1}), w = q.cast(whole);
+  Tensor w = q.cast(whole);
+  // A scale or zero point a block; with g_idx each column names its block.
+  auto of_blocks = [&](const Tensor& p) {
+    if (!n.has(4)) return p.reshape(Ints{rows, blocks, 1});
+    Tensor one = p.reshape(Ints{rows, blocks}).take(1, n[4]);
+    n.require(n[4].rank() == 1 && (n[4].size(0) == k || n[4].size(0) == blocks * block), "g_idx ", shape_text(n[4].shape()), " for K=", k);
+    if (n[4].size(0) < blocks * block) one = one.pad(Ints{0, 0}, Ints{0, blocks * block - k});
+    return one.reshape(Ints{rows, blocks, block});
+  };
+  Tensor scale = of_blocks(n[2].widen().cast(d));
   if (!n.has(3)) {
     w = (w - f64(1 << (bits - 1))).cast(d);
   } else if (n[3].dtype().kind == Kind::U8) {  // packed by rows
     i64 bytes = (blocks * bits + 7) / 8;
     Tensor z = unpack(n, n[3].reshape(Ints{rows, bytes}), bits).shrink(1, 0, blocks);
-    w = (w - z.reshape(Ints{rows, blocks, 1}).cast(whole)).cast(d);
+    w = (w - of_blocks(z).cast(whole)).cast(d);
   } else {
-    w = w.cast(d) - n[3].widen().cast(d).reshape(Ints{rows, blocks, 1});
+    w = w.cast(d) - of_blocks(n[3].widen().cast(d));
   }
   Tensor b = (w * scale).flatten(1, 2).shrink(1, 0, k);
   Tensor y = a.cast(d).matmul(b.transpose());
   if (n.has(5)) y = y + n[5].widen().cast(d);
   return y.cast(a.dtype());
+}
+
+// y = a * dequantized(b)^T: b holds N rows of K numbers of 4 bits, the first of a pair in the high ones, that stand for values of a table; a
+// scale for each block of them.
+Tensor matmul_bnb4(OnnxNode& n) {
+  constexpr f64 kFp4[] = {0,  5.208333333e-03, 0.66666667, 1,  0.33333333, 0.5,  0.16666667, 0.25,
+                          -0., -5.208333333e-03, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25};
+  constexpr f64 kNf4[] = {-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+                          -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+                          0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1};
+  Tensor a = n[0];
+  i64 k = n.attr_int("K"), rows = n.attr_int("N"), block = n.attr_int("block_size"), type = n.attr_int("quant_type");
+  n.require(k > 0 && rows > 0 && block > 0 && (k * rows) % 2 == 0 && (type == 0 || type == 1), "K=", k, ", N=", rows, ", block_size=", block, ", quant_type=", type);
+  n.require(n.attr("transB", 1) == 1 && !n.attr("training_mode", 0), "transB 0 and training_mode are not supported");
+  DType d = a.widen().dtype();
+  Tensor q = unpack(n, n[1].reshape(Ints{rows * k / 2, 1}), 4).flip(Ints{1}).reshape(Ints{rows * k});
+  Tensor table = Tensor::of(d, Ints{16}, type ? kNf4 : kFp4);
+  i64 blocks = (rows * k + block - 1) / block;
+  Tensor scale = n[2].widen().cast(d).reshape(Ints{blocks, 1}).expand(Ints{blocks, block}).reshape(Ints{-1}).shrink(0, 0, rows * k);
+  Tensor w = (table.take(0, q.cast(Kind::I32)) * scale).reshape(Ints{rows, k});
+  return a.cast(d).matmul(w.transpose()).cast(a.dtype());
+}
+
+// EmbedLayerNormalization with tables of bytes.
+Tensors q_embed_layer_norm(OnnxNode& n) {
+  Tensor ids = n[0];
+  n.require(ids.rank() == 2, "input_ids ", shape_text(ids.shape()), " must be (batch, sequence)");
+  auto table = [&](size_t i, size_t scale, size_t zero) { return dequantize(n[i], single(n[scale]), single(n[zero]), Kind::F32); };
+  Tensor sum = table(2, 8, 13).take(0, ids) + table(3, 9, 14).take(0, Tensor::arange(ids.dim(1)).unsqueeze(0));
+  if (n.has(1)) sum = sum + table(4, 10, 15).take(0, n[1]);
+  Tensor y = normalize(sum, Ints{2}, n.attr("epsilon", 1e-12f)).y * table(5, 11, 16) + table(6, 12, 17);
+  Tensor mask = n.has(7) ? n[7].ne(n[7].like(0)).cast(Kind::I32).sum(Ints{1}) : Tensor::full(Shape{ids.dim(0)}, Kind::I32, 0);
+  return {y, mask};
 }
 
 Tensor gather_block_quantized(OnnxNode& n) {
@@ -141,9 +183,11 @@ constexpr OnnxOp kMsQuantOps[] = {
     {"DequantizeLinear", 1, [](OnnxNode& n) { return as_onnx(n, "DequantizeLinear", 21); }},
     {"DynamicQuantizeMatMul", 1, dynamic_quantize_matmul},
     {"GatherBlockQuantized", 1, gather_block_quantized},
+    {"MatMulBnb4", 1, matmul_bnb4},
     {"MatMulInteger16", 1, [](OnnxNode& n) { return n[0].cast(Kind::I32).matmul(n[1].cast(Kind::I32)); }},
     {"MatMulIntegerToFloat", 1, matmul_integer_to_float},
     {"MatMulNBits", 1, matmul_nbits},
+    {"QEmbedLayerNormalization", 1, q_embed_layer_norm},
     {"QGemm", 1, q_gemm},
     {"QLinearAdd", 1, [](OnnxNode& n) { return back(n, real(n, 0) + real(n, 3), 6, n[0].dtype()); }},
     {"QLinearAveragePool", 1, qlinear_average_pool},

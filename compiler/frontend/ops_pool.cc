@@ -76,10 +76,7 @@ Tensor average_pool_of(OnnxNode& n, const Tensor& input) {
   return (sum / window_counts(x, p, n.attr("count_include_pad", 0), x.dtype())).cast(input.dtype());
 }
 
-namespace {
-
-Tensors max_pool(OnnxNode& n) {
-  Tensor x = n[0];
+Tensors max_pool_of(OnnxNode& n, const Tensor& x) {
   PoolArgs p = pool_args(n, x);
   Tensor v = x.pool_windows(p.s.k, p.s.conv, identity(ReduceKind::Max, x.dtype()));
   Ints axes = window_axes(v, p.s.k.size());
@@ -96,6 +93,8 @@ Tensors max_pool(OnnxNode& n) {
   if (x.is_float()) best = best | v.is_nan();
   return {y, where(best, places, Tensor::integer(Kind::I64, none)).min(axes, false)};
 }
+
+namespace {
 
 // (sum |x|^p)^(1/p) over the window, padding counting as 0.
 Tensor power_norm(const Tensor& x, i64 p, const Ints& axes, bool keepdims) {
@@ -145,7 +144,7 @@ constexpr OnnxOp kPoolOps[] = {
     {"GlobalLpPool", 1, [](OnnxNode& n) { return power_norm(n[0].widen(), n.attr("p", 2), spatial_axes(n), true).cast(n[0].dtype()); }},
     {"GlobalMaxPool", 1, [](OnnxNode& n) { return n[0].max(spatial_axes(n), true); }},
     {"LpPool", 1, lp_pool},
-    {"MaxPool", 1, max_pool},
+    {"MaxPool", 1, [](OnnxNode& n) { return max_pool_of(n, n[0]); }},
     {"MaxUnpool", 9, max_unpool},
 };
 

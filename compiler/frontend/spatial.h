@@ -18,5 +18,6 @@ std::pair<i64, i64> split_padding(i64 total, bool upper);
 
 Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias);  // Conv with n's attributes
 Tensor average_pool_of(OnnxNode& n, const Tensor& x);                               // AveragePool with n's attributes
+Tensors max_pool_of(OnnxNode& n, const Tensor& x);                                  // MaxPool with n's attributes; the places if n wants them
 
 }  // namespace tg

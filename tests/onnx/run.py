@@ -1,6 +1,6 @@
 """ONNX's own backend cases through `tgaot compile` and `tgb run`, at ONNX's tolerances.
 
-run.py [--tenth | --all] [--filter TEXT] [--build DIR] [--json FILE] [--list KIND] [--record]
+run.py [--tenth | --all] [--filter TEXT] [--build DIR] [--data FOLDER] [--json FILE] [--list KIND] [--record]
 A case is refused if the compiler names one of its operators or what it does not take; that is not a failure, unless the case stands in
 passing.txt, which --record (with --all) rewrites. Refused cases are counted by reason, those whose inputs and outputs are all tensors of
 numbers or bools apart: they may only be refused for one of KNOWN_GAPS. A case that is refused because the value of an input must be known at
@@ -46,8 +46,7 @@ KNOWN_GAPS = {"compressed images", "gradients"}
 PASSING = os.path.join(HERE, "passing.txt")
 
 
-def cases():
-    root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
+def cases(root):
     for kind in KINDS:
         for folder in sorted(glob.glob(os.path.join(root, kind, "*", ""))):
             folder = folder.rstrip("/")
@@ -226,6 +225,8 @@ def main():
     share.add_argument("--all", action="store_true", help="the default")
     parser.add_argument("--filter", help="only cases whose name contains this; several with ','")
     parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
+    parser.add_argument("--data", default=os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"),
+                        help="cases in that layout, as those of onnx_eval/ort_cases.py")
     parser.add_argument("--json")
     parser.add_argument("--list", metavar="KIND", help="print the cases of this outcome with their messages")
     parser.add_argument("--record", action="store_true", help="write passing.txt from this run")
@@ -241,7 +242,7 @@ def main():
             must_pass = {l.strip() for l in f if l.strip() and not l.startswith("#")}
     todo, left, numeric = [], 0, set()
     always = harness.regressions("onnx")
-    for name, folder in cases():
+    for name, folder in cases(args.data):
         if args.filter and not any(t in name for t in args.filter.split(",")):
             continue
         if args.tenth and not harness.in_tenth(name) and name not in always:

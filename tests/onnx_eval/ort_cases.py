@@ -405,6 +405,74 @@ def classic():
              base_values=[0.25])
 
 
+def contrib():
+    """com.microsoft operators that are neither attention nor products of bytes."""
+    a = f32(2, 5, 5) + 3 * np.eye(5, dtype=np.float32)
+    ms("inverse", "Inverse", [a])
+    ms("inverse_pivots", "Inverse", [np.array([[0, 2, 0], [0, 0, 4], [1, 0, 0]], np.float32)])
+    image, rois = f32(2, 3, 9, 11), np.array([[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 1.3, 0.6], [0.8, 0.9, 0.2, 0.1]], np.float32)
+    for mode in ("bilinear", "nearest"):
+        ms(f"crop_and_resize_{mode}", "CropAndResize", [image, rois, np.array([0, 1, 1, 0], np.int32), np.array([4, 5], np.int32)], const=(3,), mode=mode,
+           extrapolation_value=0.5)
+    ms("crop_and_resize_one", "CropAndResize", [image, rois, np.array([0, 1, 1, 0], np.int32), np.array([1, 1], np.int32)], const=(3,))
+    for size in (1, 2, 3):
+        ms(f"ngram_repeat_block_{size}", "NGramRepeatBlock", [ints(0, 4, 3, 12, dtype=np.int64), f32(3, 6)], ngram_size=size)
+    ms("nhwc_max_pool", "NhwcMaxPool", [ints(-128, 128, 2, 9, 8, 5, dtype=np.int8)], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+    ms("ms_pad", "Pad", [f32(3, 4), np.array([0, 2, 1, 0], np.int64), np.array([0.5], np.float32)], const=(1, 2))
+    ms("ms_range", "Range", [np.array([2.5], np.float32), np.array([7], np.float32)], const=(0, 1))
+    ms("ms_range_by", "Range", [np.array(1, np.int64), np.array(9, np.int64), np.array(3, np.int64)], const=(0, 1, 2))
+    ms("ms_gather_nd", "GatherND", [f32(2, 3, 4), np.array([[0, 1], [1, 2]], np.int64)])
+    ms("unfold_tensor", "UnfoldTensor", [f32(2, 10, 3)], dim=1, size=4, step=3)
+    ms("scaled_silu", "ScaledSiLU", [f32(4, 6)], alpha=1.7)
+    for activation in ("silu", "sigmoid"):
+        ms(f"gated_rms_norm_{activation}", "GatedRMSNorm", [f32(2, 3, 8), f32(8), f32(2, 3, 8)], activation=activation, epsilon=1e-4)
+    ms("gated_rms_norm_heads", "GatedRMSNorm", [f32(2, 3, 12), f32(4), f32(2, 3, 12)])
+    k, n, block = 48, 10, 16
+    for kind in (0, 1):
+        ms(f"matmul_bnb4_{kind}", "MatMulBnb4", [f32(3, k), ints(0, 256, n * k // 2), np.abs(f32(n * k // block))], const=(1, 2), K=k, N=n, block_size=block,
+           quant_type=kind)
+    groups = k // block
+    for bits in (2, 4, 8):  # by numpy: onnxruntime takes g_idx for 4 bits only, and then without the zero points
+        apart = lambda packed, count: np.stack([packed >> i & (1 << bits) - 1 for i in range(0, 8, bits)], -1).reshape(n, -1)[:, :count].astype(np.float32)
+        for zeros in (False, True):
+            q, z = ints(0, 256, n, groups, block * bits // 8), ints(0, 256, n, (groups * bits + 7) // 8) if zeros else None
+            x, scale, g = f32(3, k), np.abs(f32(n, groups)), rng.permutation(np.repeat(np.arange(groups), block)).astype(np.int32)
+            zero = apart(z, groups)[:, g] if zeros else 1 << bits - 1
+            case(f"matmul_nbits_g_idx_{bits}_{zeros}", "MatMulNBits", [x, q, scale.reshape(-1), None if z is None else z.reshape(-1), g], 1, MS, (1, 2, 3, 4),
+                 expect=[x @ ((apart(q.reshape(n, -1), k) - zero) * scale[:, g]).T], K=k, N=n, block_size=block, bits=bits)
+    ids, h = ints(0, 7, 2, 5, dtype=np.int32), 8
+    byte = lambda *s: ints(0, 256, *s)
+    scales = [np.array(s, np.float32) for s in (0.1, 0.2, 0.05, 0.02, 0.01)]
+    for segments in (True, False):
+        seg = [ints(0, 2, 2, 5, dtype=np.int32)] if segments else [None]
+        third = lambda x: x if segments else None
+        ms(f"q_embed_layer_norm_{segments}", "QEmbedLayerNormalization",
+           [ids, *seg, byte(7, h), byte(6, h), third(byte(2, h)), byte(h), byte(h), ints(0, 2, 2, 5, dtype=np.int32) if segments else None, scales[0], scales[1], third(scales[2]), scales[3], scales[4],
+            *[np.array(z, np.uint8) for z in (128, 120)], third(np.array(110, np.uint8)), np.array(3, np.uint8), np.array(99, np.uint8)],
+           outputs=2, const=tuple(range(2, 18)))
+    # Without a kernel for CPUs in onnxruntime: numpy.
+    x, y = f32(3, 4, 2), f32(3, 4, 2)
+    cx, cy = x[..., 0] + 1j * x[..., 1], y[..., 0] + 1j * y[..., 1]
+    ms_np = lambda name, op, inputs, expect, const=(), **attrs: case(name, op, inputs, len(expect), MS, const, expect=expect, **attrs)
+    ms_np("complex_mul", "ComplexMul", [x, y], [complex_pairs(cx * cy)])
+    ms_np("complex_mul_conj", "ComplexMulConj", [x, y], [complex_pairs(cx * np.conj(cy))])
+    a8, b8 = byte(3, 4), byte(4)
+    ms_np("mul_integer", "MulInteger", [a8, np.array(7, np.uint8), b8, np.array(200, np.uint8)], [(a8.astype(np.int32) - 7) * (b8.astype(np.int32) - 200)])
+    ms_np("reduce_sum_integer", "ReduceSumInteger", [a8], [a8.astype(np.int32).sum(1, keepdims=True, dtype=np.int32)], axes=[1])
+    gate, up = f32(3, 6, scale=3), f32(3, 6, scale=3)
+    ms_np("swiglu", "SwiGLU", [gate, up], [np.minimum(gate, 2) / (1 + np.exp(-1.5 * np.minimum(gate, 2))) * (np.clip(up, -2, 2) + 1)], limit=2.0, activation_alpha=1.5,
+          activation_beta=1.0)
+    table = f32(8, 2)
+    both = [[(4 if k > q else 0) + min(abs(q - k), 2 if abs(q - k) < 4 else 3) for k in range(6)] for q in range(5)]  # 2 + int(log(d/2)/log(4)*2) from 2 on
+    ms_np("relative_position_bias", "RelativePositionBias", [table, np.array([5], np.int64), np.array([6], np.int64)], [table[np.array(both)].transpose(2, 0, 1)[None]],
+          const=(1, 2), is_bidirectional=1, max_distance=8)
+    heads, s, d, b = 2, 4, 6, 2
+    q, qb, rel, w, wb, eco = f32(b, s, heads * d), f32(heads * d), f32(1, heads, s, s), f32(d, 8), f32(8), f32(1, heads, 1, 1)
+    ql = (q + qb).reshape(b, s, heads, d).transpose(0, 2, 1, 3)
+    u, r = np.split(1 / (1 + np.exp(-(ql @ w + wb).reshape(b, heads, s, 2, 4).sum(-1))), 2, -1)
+    ms_np("gated_relative_position_bias", "GatedRelativePositionBias", [q, qb, rel, w, wb, eco], [(u * (r * eco - 1) + 2) * rel], num_heads=heads)
+
+
 def text():
     pool = dict(ngram_counts=[0, 3, 9], pool_int64s=[2, 3, 5, 5, 4, 5, 6, 7, 2], min_gram_length=1, max_gram_length=2)
     for dtype in (np.int64, np.int32):
@@ -423,7 +491,7 @@ def main():
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib):
         make()
     made = 0
     for c in cases:
