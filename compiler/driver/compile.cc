@@ -16,6 +16,7 @@
 #include "driver/report.h"
 #include "driver/schedule_cache.h"
 #include "driver/target.h"
+#include "driver/tune_choices.h"
 #include "driver/tune_whole.h"
 #include "driver/variants.h"
 #include "formats/header.h"
@@ -109,6 +110,9 @@ Built build(const Graph& folded, const Target& target, const TuneSources& source
   b.graph = copy_graph(folded);
   Arena::Scope scope(*b.graph.arena);
   std::vector<Choice> choices = find_choices(b.graph, target);
+  std::vector<std::string> notes;
+  settle_choices(b.graph, target, sources, &choices, log, &notes);
+  for (std::string& n : notes) report.note(std::move(n));
   report.choices(choices);
   b.chosen = with_choices(b.graph, target, choices);
   b.sched = cached_schedule(b.graph, target, choices, &b.chosen);

@@ -20,7 +20,6 @@
 namespace tg::driver {
 namespace {
 
-constexpr i64 kMostWeights = i64(1) << 30;
 constexpr f64 kSeconds = 6, kLeastWin = 0.995;
 constexpr int kLeastTurns = 5, kMostTurns = 60;
 
@@ -152,6 +151,31 @@ std::vector<WholeTimes> parse_whole(std::span<const u8> bytes) {
 }
 
 // --- the parent -------------------------------------------------------------------------------------------------------------------------
+i64 weight_bytes(const Graph& g) {
+  i64 n = 0;
+  for (const ConstantData& c : g.constants) n += i64(c.bytes.size());
+  return n;
+}
+
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why) {
+  Folder folder;
+  std::vector<std::string> files;
+  for (const Timed& m : models) {
+    std::vector<CompiledKernel> compiled = compile_kernels(m.plan, target);
+    std::vector<u32> constant_of;
+    files.push_back(folder.file(str(files.size(), ".tgb")));
+    bundle::write_bundle(capture(*m.graph, *m.schedule, m.plan, compiled, target, &constant_of), files.back());
+  }
+  Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");
+  WorkBytes job = whole_job_bytes(files, seconds);
+  Result<WorkBytes> a = measurer.run(std::span(&job, 1), 600)[0];
+  if (!a) {
+    *why = a.why();
+    return {};
+  }
+  return parse_whole(*a);
+}
+
 namespace {
 
 class Whole {
@@ -167,9 +191,7 @@ class Whole {
       base.push_back(k.base), found.push_back(k.found), second.push_back(k.second.empty() ? k.found : k.second);
       differs |= k.found != k.base, others |= second.back() != k.found;
     }
-    i64 weights = 0;
-    for (const ConstantData& c : g_.constants) weights += i64(c.bytes.size());
-    if (!differs || weights > kMostWeights) return;
+    if (!differs || weight_bytes(g_) > kMostTimedWeights) return;
     std::vector<std::vector<std::string>> all{base, found};
     if (others) all.push_back(second);
     Progress progress("time the model", 2);
@@ -220,21 +242,14 @@ class Whole {
   }
   // Empty if the model cannot be timed, with a note that says why.
   std::vector<WholeTimes> time(const std::vector<std::vector<std::string>>& lists) {
-    Folder folder;
-    std::vector<std::string> files;
+    std::vector<Timed> models;
     for (const std::vector<std::string>& opts : lists) {
-      KernelPlan p = plan_;
-      for (size_t j = 0; j < opts.size(); j++) p.jobs[j].opts = opts[j];
-      std::vector<CompiledKernel> compiled = compile_kernels(p, t_);
-      std::vector<u32> constant_of;
-      files.push_back(folder.file(str(files.size(), ".tgb")));
-      bundle::write_bundle(capture(g_, s_, p, compiled, t_, &constant_of), files.back());
+      models.push_back({&g_, &s_, plan_});
+      for (size_t j = 0; j < opts.size(); j++) models.back().plan.jobs[j].opts = opts[j];
     }
-    Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");
-    WorkBytes job = whole_job_bytes(files, kSeconds);
-    Result<WorkBytes> a = measurer.run(std::span(&job, 1), 600)[0];
-    std::vector<WholeTimes> t = a ? parse_whole(*a) : std::vector<WholeTimes>{};
-    if (!a) tuned_->notes.push_back(str("search: ", a.why()));
+    std::string why;
+    std::vector<WholeTimes> t = time_models(models, t_, kSeconds, &why);
+    if (!why.empty()) tuned_->notes.push_back(str("search: ", why));
     for (const WholeTimes& x : t)
       if (x.steps.size() != plan_.uses.size()) return {};  // repeated or left out launches: kernels cannot be told apart
     return t;

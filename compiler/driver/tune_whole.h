@@ -12,12 +12,25 @@ namespace tg::driver {
 // run or nothing differs from the heuristics.
 void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, Tuned* tuned);
 
-// The child's side: bundles run in turns.
-WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds);
 struct WholeTimes {
   f64 ns = 0;              // of a run
   std::vector<f64> steps;  // of its launches, in order
 };
+
+// One way to make the model.
+struct Timed {
+  const Graph* graph;
+  const Schedule* schedule;
+  KernelPlan plan;
+};
+// Their times, run in turns for about `seconds`; empty, and why, if they cannot be timed.
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why);
+// Models with more weights than this are not timed as a whole: each way is a bundle of its own.
+constexpr i64 kMostTimedWeights = i64(1) << 30;
+i64 weight_bytes(const Graph& g);
+
+// The child's side: bundles run in turns.
+WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds);
 std::vector<WholeTimes> parse_whole(std::span<const u8> bytes);
 Result<WorkBytes> time_whole(std::span<const u8> job);  // behind the job's first number
 

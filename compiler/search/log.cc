@@ -70,7 +70,7 @@ SearchLog SearchLog::parse(std::string_view text, const std::string& where) {
       // Other keys are of later versions.
     }
     if (!kernel || !opts) bad(kernel ? "no opts=" : "no kernel=");
-    if (auto list = parse_opts(e.opts); !list) bad(list.why());
+    if (auto list = parse_opts(e.opts); !list && e.name != kChoiceName) bad(list.why());
     log.add(e);
   }
   return log;

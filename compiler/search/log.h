@@ -4,7 +4,8 @@
 //
 // kernel names one kernel with its layouts on one target, near leaves its sizes out. ns and base are times of the winner and of the
 // heuristics' kernel. Both are 0 where the kernel was not searched, and the heuristics' Opts stand.
-// opts runs to the end of the line. Lines that begin with # are left alone.
+// opts runs to the end of the line. Lines that begin with # are left alone. The line of a choice (schedule/choice.h) has the name "choice", and the
+// alternative's name for opts.
 #pragma once
 #include <map>
 #include <string>
@@ -24,6 +25,8 @@ struct LogEntry {
 
   std::string line() const;  // without a line's end
 };
+
+constexpr const char* kChoiceName = "choice";
 
 class SearchLog {
  public:

@@ -130,6 +130,32 @@ def the_cache_answers_the_next_time(b):
 
 
 @check
+def choices_are_timed_and_kept(b):
+    w = np.random.default_rng(4).standard_normal((64, 64, 3, 3)).astype(np.float32)
+    m = b.save("conv.onnx", [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], [("x", [1, 64, 28, 28])], [("y", [1, 64, 28, 28])], [("w", w)])
+    beam = {"BEAM": "1", "BEAM_BUDGET": "6s"}
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("a.tgb"), env=beam)
+    need("1 choices timed in the whole model" in err, err)
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("b.tgb"), env=beam)
+    need("choices timed" not in err, err)
+    b.good("tgaot", "log", "export", b.path("a.tgb"), "-o", b.path("a.log"))
+    with open(b.path("a.log")) as f:
+        log = f.read()
+    line = re.search(r"^.*name=choice opts=(.*)$", log, re.M)
+    need(line, log)
+    # The log's word counts, with and without search; retune takes it from the bundle.
+    seen = {}
+    for name in ("direct", "F(2,3)", "F(4,3)"):
+        with open(b.path("one.log"), "w") as f:
+            f.write(line.group(0).replace(f"opts={line.group(1)}", f"opts={name}") + "\n")
+        b.good("tgaot", "compile", m, "-o", b.path("c.tgb"), "--log", b.path("one.log"))
+        seen[name] = bytes_of(b.path("c.tgb"))
+        b.good("tgaot", "retune", b.path("c.tgb"), "-o", b.path("d.tgb"))
+        need(bytes_of(b.path("d.tgb")) == seen[name], f"retune of {name} gives another bundle")
+    need(len(set(seen.values())) == 3, "the log's choice makes no difference")
+
+
+@check
 def a_log_replays_to_the_same_bytes(b):
     m = b.net()
     b.good("tgaot", "compile", m, "-o", b.path("a.tgb"), env={"BEAM": "2"})
