@@ -40,6 +40,32 @@ def table(build):
     return "\n".join(lines)
 
 
+def by_opset(build):
+    """A line for each opset: how many of ONNX's operators are built, and the others by name."""
+    import onnx.defs
+
+    known = {}
+    for domain, name, since, _, reason in rows(build):
+        known.setdefault((domain, name), []).append((since, reason))
+    lines = ["| opset | operators of ai.onnx | built | not built |", "|---|---|---|---|"]
+    last = None
+    for opset in range(1, onnx.defs.onnx_opset_version() + 1):
+        newest = {}
+        for s in onnx.defs.get_all_schemas_with_history():
+            if s.domain == "" and s.since_version <= opset and s.since_version > newest.get(s.name, (0,))[0]:
+                newest[s.name] = s.since_version, s.deprecated
+        names = sorted(n for n, (_, deprecated) in newest.items() if not deprecated)
+        rows_of = {n: [r for r in known.get(("ai.onnx", n), []) if r[0] <= opset] for n in names}
+        missing = [n for n in names if not rows_of[n] or max(rows_of[n])[1] is not None]
+        line = f"{len(names)} | {len(names) - len(missing)} | {', '.join(missing)} |"
+        if line == last:
+            lines[-1] = f"| {lines[-1].split(' |')[0][2:].split(' to ')[0]} to {opset} | {line}"
+        else:
+            lines.append(f"| {opset} | {line}")
+        last = line
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
@@ -50,7 +76,7 @@ def main():
     if old.count(BEGIN) != 1 or old.count(END) != 1:
         raise SystemExit(f"{DOCUMENT}: the lines {BEGIN} and {END} are missing")
     before, rest = old.split(BEGIN)
-    new = before + BEGIN + "\n" + table(args.build) + "\n" + END + rest.split(END)[1]
+    new = before + BEGIN + "\n" + table(args.build) + "\n\n" + by_opset(args.build) + "\n" + END + rest.split(END)[1]
     if new == old:
         return
     if args.check:

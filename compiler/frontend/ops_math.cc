@@ -169,69 +169,69 @@ Tensor det(OnnxNode& n) {
 
 // clang-format off
 constexpr OnnxOp kMathOps[] = {
-  {"Abs",        6, [](OnnxNode& n) { return is_uint(n[0].dtype()) ? n[0] : n[0].abs(); }},
+  {"Abs",        1, [](OnnxNode& n) { return is_uint(n[0].dtype()) ? n[0] : n[0].abs(); }},
   {"Acos",       7, unary<Op::Acos>},
   {"Acosh",      9, unary<Op::Acosh>},
-  {"Add",       6, binary_6<Op::Add>},   // operands are placed by attributes
+  {"Add",       1, binary_6<Op::Add>},   // operands are placed by attributes
   {"Add",        7, binary<Op::Add>},
   {"Asin",       7, unary<Op::Asin>},
   {"Asinh",      9, unary<Op::Asinh>},
   {"Atan",       7, unary<Op::Atan>},
   {"Atanh",      9, unary<Op::Atanh>},
   {"BitShift",  11, bit_shift},
-  {"Ceil",       6, [](OnnxNode& n) { return n[0].ceil(); }},
+  {"Ceil",       1, [](OnnxNode& n) { return n[0].ceil(); }},
   {"Celu",      12, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return x.relu() + (((x / a).exp() - 1) * a).min(x.like(0)); }); }},
-  {"Clip",       6, clip_6},    // bounds are attributes
+  {"Clip",       1, clip_6},    // bounds are attributes
   {"Clip",      11, clip_11},   // bounds are optional inputs
   {"Cos",        7, unary<Op::Cos>},
   {"Cosh",       9, unary<Op::Cosh>},
   {"Det",       11, det},
-  {"Div",       6, binary_6<Op::Div>},   // operands are placed by attributes
+  {"Div",       1, binary_6<Op::Div>},   // operands are placed by attributes
   {"Div",        7, binary<Op::Div>},
-  {"Elu",        6, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return where(x.lt(x.like(0)), (x.exp() - 1) * a, x); }); }},
+  {"Elu",        1, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return where(x.lt(x.like(0)), (x.exp() - 1) * a, x); }); }},
   {"Erf",        9, unary<Op::Erf>},
-  {"Exp",        6, unary<Op::Exp>},
-  {"Floor",      6, [](OnnxNode& n) { return n[0].floor(); }},
+  {"Exp",        1, unary<Op::Exp>},
+  {"Floor",      1, [](OnnxNode& n) { return n[0].floor(); }},
   {"Gelu",      20, [](OnnxNode& n) { return n[0].gelu(n.attr("approximate", "none") == "tanh"); }},
-  {"Gemm",       6, gemm},
-  {"HardSigmoid",6, [](OnnxNode& n) { return n[0].hard_sigmoid(n.attr("alpha", 0.2f), n.attr("beta", 0.5f)); }},
+  {"Gemm",       1, gemm},
+  {"HardSigmoid",1, [](OnnxNode& n) { return n[0].hard_sigmoid(n.attr("alpha", 0.2f), n.attr("beta", 0.5f)); }},
   {"HardSwish", 14, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x * x.hard_sigmoid(1.0 / 6, 0.5); }); }},
-  {"LeakyRelu",  6, [](OnnxNode& n) { return n[0].leaky_relu(n.attr("alpha", 0.01f)); }},
-  {"Log",        6, unary<Op::Log>},
+  {"LeakyRelu",  1, [](OnnxNode& n) { return n[0].leaky_relu(n.attr("alpha", 0.01f)); }},
+  {"Log",        1, unary<Op::Log>},
   {"MatMul",     1, [](OnnxNode& n) { return float_matmul(n[0], n[1]); }},
-  {"Max",        6, variadic<Op::Max>},
-  {"Mean",       6, mean},
-  {"Min",        6, variadic<Op::Min>},
+  {"Max",        1, variadic<Op::Max>},
+  {"Mean",       1, mean},
+  {"Min",        1, variadic<Op::Min>},
   {"Mish",      18, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x * x.softplus().tanh(); }); }},
   {"Mod",       10, mod},
-  {"Mul",       6, binary_6<Op::Mul>},   // operands are placed by attributes
+  {"Mul",       1, binary_6<Op::Mul>},   // operands are placed by attributes
   {"Mul",        7, binary<Op::Mul>},
-  {"Neg",        6, unary<Op::Neg>},
-  {"PRelu",      6, prelu_6},
+  {"Neg",        1, unary<Op::Neg>},
+  {"PRelu",      1, prelu_6},
   {"PRelu",      7, prelu},
   {"Pow",        1, [](OnnxNode& n) { return power(n[0], placed_operand(n)); }},
   {"Pow",        7, pow},
-  {"Reciprocal", 6, unary<Op::Recip>},
-  {"Relu",       6, [](OnnxNode& n) { return n[0].relu(); }},
+  {"Reciprocal", 1, unary<Op::Recip>},
+  {"Relu",       1, [](OnnxNode& n) { return n[0].relu(); }},
   {"Round",     11, [](OnnxNode& n) { return n[0].round(); }},
   {"Selu",       6, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.6732632423543772f), g = n.attr("gamma", 1.0507009873554805f);
                                       return wide(n, [=](Tensor x) { return where(x.gt(x.like(0)), x, x.exp() * a - a) * g; }); }},
   {"Shrink",     9, [](OnnxNode& n) { f64 l = n.attr("lambd", 0.5f), b = n.attr("bias", 0.0f); Tensor x = n[0];
                                       if (!x.is_float()) { x = x.cast(Kind::F32); }
                                       return where(x.lt(x.like(-l)), x + b, where(x.gt(x.like(l)), x - b, x.like(0))).cast(n[0].dtype()); }},
-  {"Sigmoid",    6, [](OnnxNode& n) { return n[0].sigmoid(); }},
+  {"Sigmoid",    1, [](OnnxNode& n) { return n[0].sigmoid(); }},
   {"Sign",       9, sign},
   {"Sin",        7, unary<Op::Sin>},
   {"Sinh",       9, unary<Op::Sinh>},
   {"Softplus",   1, [](OnnxNode& n) { return n[0].softplus(); }},
   {"Softsign",   1, [](OnnxNode& n) { return wide(n, [](Tensor x) { return x / (1.0 + x.abs()); }); }},
-  {"Sqrt",       6, unary<Op::Sqrt>},
-  {"Sub",       6, binary_6<Op::Sub>},   // operands are placed by attributes
+  {"Sqrt",       1, unary<Op::Sqrt>},
+  {"Sub",       1, binary_6<Op::Sub>},   // operands are placed by attributes
   {"Sub",        7, binary<Op::Sub>},
-  {"Sum",        6, variadic<Op::Add>},
+  {"Sum",        1, variadic<Op::Add>},
   {"Swish",     24, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); return wide(n, [a](Tensor x) { return x * (x * a).sigmoid(); }); }},
   {"Tan",        7, unary<Op::Tan>},
-  {"Tanh",       6, unary<Op::Tanh>},
+  {"Tanh",       1, unary<Op::Tanh>},
   {"ThresholdedRelu", 10, [](OnnxNode& n) { f64 a = n.attr("alpha", 1.0f); Tensor x = n[0]; return where(x.gt(x.like(a)), x, x.like(0)); }},
 };
 // clang-format on

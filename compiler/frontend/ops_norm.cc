@@ -159,7 +159,7 @@ constexpr OnnxOp kNormOps[] = {
     {"BatchNormalization", 6, batch_normalization},
     {"GroupNormalization", 18, group_norm},
     {"Hardmax", 1, [](OnnxNode& n) { return over_axis(n, hardmax); }},
-    {"InstanceNormalization", 6, instance_norm},
+    {"InstanceNormalization", 1, instance_norm},
     {"LRN", 1, lrn},
     {"LayerNormalization", 1, layer_norm},  // from 17; exporters of onnxruntime's optimizer write it earlier
     {"LogSoftmax", 1, [](OnnxNode& n) { return over_axis(n, [](const Tensor& x, i64 a) { return x.log_softmax(a); }); }},
