@@ -16,7 +16,7 @@ UOp lower_offsets(UOp ast, const std::vector<Slot>& slots) {
     if (u.is(Op::Index)) {
       UOp base = u.src(0);
       while (base.is(Op::After)) base = base.src(0);
-      UOp offset = base.is(Op::Param) ? slots[size_t(base.arg_int())].layout.offset(std::span(src).subspan(1)) : src[1];
+      UOp offset = base.is(Op::Param) ? slots[size_t(base.arg_int())].layout.offset(std::span(src).subspan(1), base.src()) : src[1];
       to[u] = node(Op::Index, u.dtype(), {src[0], offset});
     } else if (u.is(Op::Param)) {
       to[u] = node(Op::Param, u.dtype(), {}, u.arg_int());

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "ir/bounds.h"
 
 namespace tg::driver {
 namespace {
@@ -14,13 +15,6 @@ constexpr u32 kNone = ~0u;
 tgf::Dtype stored(DType d) {
   TG_CHECK(is_stored(d.kind), "not a dtype of a bundle: ", name(d));
   return tgf::Dtype(d.kind);
-}
-
-bundle::Signature signature(const Value& v) {
-  bundle::Signature s;
-  s.name = v.name, s.dtype = stored(v.dtype);
-  for (UOp d : v.dims) s.dims.push_back({bundle::Expr(d.as_int()), "", -1});
-  return s;
 }
 
 class Capture {
@@ -37,11 +31,15 @@ class Capture {
         output_of_(g.outputs.size(), 0) {}
 
   bundle::BundleDesc run(const Target& target, std::vector<u32>* constant_of, bool unread) {
+    for (UOp v : s_.vars) d_.vars.push_back({std::string(v.arg_str()), v.src(0).as_int(), v.src(1).as_int(), v.src(2).as_int()});
     // A pair of an output and an input that is state is neither to the caller.
     for (auto [out, in] : g_.state) {
       const Value& v = g_.inputs[in];
       i64 elems = 1;
-      for (UOp d : v.dims) elems *= d.as_int();
+      for (UOp d : v.dims) {
+        if (!d.is_const()) fail("state \"", v.name, "\" has the free size ", d.str(), ": a state lives from run to run, so its sizes are fixed with --shape");
+        elems *= d.as_int();
+      }
       d_.states.push_back({v.name, g_.outputs[out].name, stored(v.dtype), u64(byte_size(v.dtype.kind, elems)), -1});
       input_of_[in] = output_of_[out] = kNone;
     }
@@ -65,6 +63,61 @@ class Capture {
   }
 
  private:
+  i32 var_index(UOp v) const { return i32(std::find(s_.vars.begin(), s_.vars.end(), v) - s_.vars.begin()); }
+  // An index expression of VARs for the runtime. `most`: its largest value.
+  bundle::Expr expr(UOp u, std::optional<i64> most = {}) const {
+    bundle::Expr e = bytecode(u);
+    if (!e.is_constant()) e.most = most ? *most : bounds(u).hi;
+    return e;
+  }
+  bundle::Expr bytecode(UOp u) const {
+    using E = tgf::ExprOp;
+    if (u.is_const()) return bundle::Expr(u.as_int());
+    auto src = [&](size_t i) { return bytecode(u.src(i)); };
+    auto two = [&](E op) { return bundle::Expr::op(op, src(0), src(1)); };
+    switch (u.op()) {
+      case Op::Var: return bundle::Expr::var(u32(var_index(u)));
+      case Op::Add: return two(E::Add);
+      case Op::Sub: return two(E::Sub);
+      case Op::Mul: return two(E::Mul);
+      case Op::FloorDiv: return two(E::FloorDiv);
+      case Op::FloorMod: return two(E::FloorMod);
+      case Op::Min: return two(E::Min);
+      case Op::Max: return two(E::Max);
+      case Op::Lt: return two(E::Lt);
+      case Op::Le: return two(E::Le);
+      case Op::Eq: return two(E::Eq);
+      case Op::Ne: return two(E::Ne);
+      case Op::And: return two(E::And);
+      case Op::Or: return two(E::Or);
+      case Op::Xor: return two(E::Xor);
+      case Op::Shl: return two(E::Shl);
+      case Op::Shr: return two(E::Shr);
+      case Op::Neg: return bundle::Expr(0) - src(0);
+      case Op::Not: return bundle::Expr::op(E::Eq, src(0), bundle::Expr(0));  // of a bool
+      case Op::Cast: return src(0);
+      case Op::Div: // sizes are not negative, where C's rounding is the floor
+      case Op::Rem:
+        if (bounds(u.src(0)).lo >= 0 && bounds(u.src(1)).lo > 0) return two(u.is(Op::Div) ? E::FloorDiv : E::FloorMod);
+        break;
+      case Op::Where: return bundle::Expr::select(src(0), src(1), src(2));
+      default: break;
+    }
+    fail("the runtime cannot work out the size ", u.str(), ": it has a ", info(u.op()).name, "; fix its dimensions with --shape");
+  }
+  bundle::Signature signature(const Value& v) const {
+    bundle::Signature s;
+    s.name = v.name, s.dtype = stored(v.dtype);
+    for (UOp d : v.dims) {
+      bundle::Dim out;
+      out.size = expr(d);
+      if (d.is(Op::Var)) out.name = std::string(d.arg_str()), out.var = var_index(d);
+      else if (!d.is_const()) out.name = d.str();
+      s.dims.push_back(std::move(out));
+    }
+    return s;
+  }
+
   // Those in the arena, each after the buffers that it lies upon.
   void buffers() {
     std::vector<u32> by_offset;
@@ -77,7 +130,7 @@ class Capture {
       out.kind = b.kind == Buffer::Input    ? bundle::BufferKind::Input
                  : b.kind == Buffer::Output ? bundle::BufferKind::Output
                                             : bundle::BufferKind::Scratch;
-      out.dtype = stored(b.dtype), out.bytes = b.bytes;
+      out.dtype = stored(b.dtype), out.bytes = expr(b.bytes_of_run(), b.bytes);
       out.index = b.kind == Buffer::Input ? input_of_[b.index] : b.kind == Buffer::Output ? output_of_[b.index] : 0;
       out.align = u32(std::max(1, bits(b.dtype) / 8));
       for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of_[below]);
@@ -132,6 +185,7 @@ class Capture {
     if (program_of_[use.job] != kNone) return program_of_[use.job];
     bundle::Program p;
     p.label = plan_.names[use.job], p.entry = plan_.jobs[use.job].entry, p.object = use.job;
+    p.ints = u32(use.var_of.size());
     for (i64 slot : use.slot_of) p.params.push_back(slot < i64(s_.calls[call].outputs) ? bundle::Access::ReadWrite : bundle::Access::Read);
     d_.programs.push_back(p);
     return program_of_[use.job] = u32(d_.programs.size() - 1);
@@ -148,7 +202,8 @@ class Capture {
       l.args.push_back(s_.buffers[b].kind == Buffer::Constant ? weight(s_.buffers[b], k.layouts[s]) : buffer_of_[b]);
     }
     l.grid = {bundle::Expr(k.tasks)};
-    l.flops = bundle::Expr(plan_.work[use.job].flops), l.bytes = bundle::Expr(plan_.work[use.job].bytes);
+    for (UOp v : use.var_of) l.ints.push_back(expr(v));
+    l.flops = expr(use.work.flops, plan_.work[use.job].flops), l.bytes = expr(use.work.bytes, plan_.work[use.job].bytes);
     return l;
   }
 

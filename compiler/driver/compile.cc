@@ -35,7 +35,7 @@ Graph import_model(const CompileOptions& o, const std::vector<InputShape>& shape
   ImportOptions io;
   for (const InputShape& s : shapes) io.shapes.push_back({s.input, s.dims});
   for (const FixedInput& f : o.fixed) io.fixed.push_back({f.input, f.value});
-  if (!o.vars.empty()) fail("--var: free dimensions are not built yet; fix them with --shape");
+  for (const VarRange& v : o.vars) io.vars.push_back({v.name, v.min, v.max, v.multiple});
   std::string d = settings::DEFAULT_FLOAT();
   io.default_float = d == "float16" ? Kind::F16 : d == "bfloat16" ? Kind::BF16 : d == "float64" ? Kind::F64 : Kind::F32;
   return import_onnx(o.model, io);

@@ -65,7 +65,7 @@ KernelPlan plan_kernels(const Schedule& s, const Target& t, bool exact) {
       p.names.push_back(c.name);
       p.work.push_back(work_of(s, c));
     }
-    p.uses.push_back({it->second, std::move(can.slot_of)});
+    p.uses.push_back({it->second, std::move(can.slot_of), std::move(can.var_of), work_of_run(s, c)});
   }
   return p;
 }

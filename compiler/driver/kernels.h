@@ -13,9 +13,11 @@ struct KernelPlan {
   struct Use {  // by call of the schedule
     u32 job;
     std::vector<i64> slot_of;  // slot of the job's kernel -> slot of the call
+    std::vector<UOp> var_of;   // number of a variable of the job's kernel -> VAR of the schedule
+    WorkOfRun work;
   };
   std::vector<KernelJob> jobs;
-  std::vector<Work> work;          // by job: what one launch does
+  std::vector<Work> work;          // by job: what one launch does, at the largest sizes
   std::vector<std::string> names;  // by job: of the first call that needs it
   std::vector<Use> uses;
 };

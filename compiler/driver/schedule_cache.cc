@@ -16,6 +16,7 @@ struct BufferFields {
   Buffer::Kind kind;
   u32 index;
   DType dtype;
+  Shape shape;
   std::vector<i64> dims;
   Layout layout;
   std::vector<i64> before, after;
@@ -35,7 +36,7 @@ struct CallFields {
 static_assert(sizeof(Buffer) == sizeof(BufferFields), "Buffer has a new field: write and read it here");
 static_assert(sizeof(Call) == sizeof(CallFields), "Call has a new field: write and read it here");
 static_assert(sizeof(Schedule) ==
-                  sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + 2 * sizeof(i64),
+                  sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + sizeof(std::vector<UOp>) + 2 * sizeof(i64),
               "Schedule has a new field: write and read it here");
 
 std::vector<i64> wide(const std::vector<u32>& v) { return {v.begin(), v.end()}; }
@@ -67,6 +68,8 @@ std::vector<u8> write_schedule(const Schedule& s) {
     w.nums(wide(b.lies_on)), w.num(b.offset);
   }
   std::vector<UOp> asts;
+  for (const Buffer& b : s.buffers) asts.push_back(stack(b.shape));
+  asts.push_back(stack(s.vars));
   w.num(i64(s.calls.size()));
   for (const Call& c : s.calls) {
     asts.push_back(c.ast);
@@ -91,8 +94,11 @@ Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) 
   for (Call& c : s.calls)
     c.buffers = thin(r.nums()), c.outputs = u32(r.num()), c.name = r.text(), c.border = r.num() != 0, c.ordered = r.nums();
   std::vector<UOp> asts = read_binary(r.blob());
-  if (asts.size() != s.calls.size()) fail(r.what, " is damaged");
-  for (size_t i = 0; i < asts.size(); i++) s.calls[i].ast = asts[i];
+  size_t n = s.buffers.size();
+  if (asts.size() != n + 1 + s.calls.size()) fail(r.what, " is damaged");
+  for (size_t i = 0; i < n; i++) s.buffers[i].shape.assign(asts[i].src().begin(), asts[i].src().end());
+  s.vars.assign(asts[n].src().begin(), asts[n].src().end());
+  for (size_t i = 0; i < s.calls.size(); i++) s.calls[i].ast = asts[n + 1 + i];
   return s;
 }
 

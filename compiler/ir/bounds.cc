@@ -362,6 +362,13 @@ BoundsCache& bounds_cache() {
   return Arena::current().side<Own>().cache;
 }
 
+i64 most_elems(std::span<const UOp> dims) {
+  i64 n = 1;
+  for (UOp d : dims)
+    if (__builtin_mul_overflow(n, most(d), &n) || n > i64(1) << 48) n = i64(1) << 48;
+  return n;
+}
+
 // --- divisors ---------------------------------------------------------------------------------------------------------------------------
 namespace {
 i64 magnitude(i64 v) { return v == kMin ? 1 : v < 0 ? -v : v; }

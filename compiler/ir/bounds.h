@@ -1,6 +1,7 @@
 // Intervals and divisors of integer expressions, from the sizes of loops and the bounds of VARs. Index arithmetic is taken not to overflow;
 // other kinds wrap, so where an interval leaves its kind the answer is the whole kind.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -64,6 +65,9 @@ class BoundsCache {
 // Of the current arena, without assumptions.
 BoundsCache& bounds_cache();
 inline Bounds bounds(UOp u) { return bounds_cache()(u); }
+// The largest value of a size, and of a product of sizes (at most 2^48): what is planned and chosen for where sizes are free.
+inline i64 most(UOp size) { return size.is_const() ? size.as_int() : std::max<i64>(bounds(size).hi, 0); }
+i64 most_elems(std::span<const UOp> dims);
 
 // The largest c > 0 known to divide u; 0 if u is 0.
 i64 const_factor(UOp u);

@@ -1,6 +1,7 @@
 #include "ir/canonical.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@ namespace {
 u64 hash_arg(UOp u) {
   switch (u.op()) {
     case Op::Param:
+    case Op::Var:
     case Op::Reg:
     case Op::Barrier: return 0;
     default: break;
@@ -53,6 +55,17 @@ class Numbers {
 };
 
 }  // namespace
+
+i64 var_number(UOp var) {
+  std::string_view s = var.arg_str();
+  i64 n = -1;
+  if (s.size() > 1 && s[0] == 'v') {
+    auto [end, ec] = std::from_chars(s.data() + 1, s.data() + s.size(), n);
+    if (ec != std::errc() || end != s.data() + s.size()) n = -1;
+  }
+  TG_CHECK(n >= 0, "a VAR without number: ", s);
+  return n;
+}
 
 Canonical canonical(UOp ast) {
   Memo<u64> hash;
@@ -109,6 +122,10 @@ Canonical canonical(UOp ast) {
     for (UOp x : src[u]) s.push_back(to[x]);
     Arg a = u.node()->arg;
     if (info(u.op()).arg == ArgKind::Str) a = c.arena->str(u.arg_str());
+    if (u.is(Op::Var)) {
+      a = c.arena->str(tg::str("v", c.var_of.size()));
+      c.var_of.push_back(u);
+    }
     if (info(u.op()).arg == ArgKind::Ints) {
       Ints v(u.arg_ints().begin(), u.arg_ints().end());
       if (u.is(Op::Range)) v[0] = axes(v[0]);

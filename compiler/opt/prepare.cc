@@ -23,7 +23,7 @@ UOp physical_offset(const Kernel& k, UOp index) {
   UOp base = index.src(0);
   while (base.is(Op::After)) base = base.src(0);
   if (!base.is(Op::Param)) return index.src(1);
-  return simplify(k.slots[size_t(base.arg_int())].layout.offset(index.src().subspan(1)));
+  return simplify(k.slots[size_t(base.arg_int())].layout.offset(index.src().subspan(1), base.src()));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/canonical.h"
 
 namespace tg {
 namespace {
@@ -324,8 +325,8 @@ class Writer {
         return;
       }
       case Op::Var:
-        names_[u] = str("n", vars_.size());
-        vars_.push_back(u);
+        names_[u] = str("n", var_number(u));
+        ints_ = std::max(ints_, var_number(u) + 1);
         return;
       case Op::Special: return special(u);
       case Op::Range: {
@@ -414,7 +415,7 @@ class Writer {
         // Buffers of one launch do not overlap: an in-place output is the same parameter as its input.
         head_ += str("  ", t, "* restrict p", p.arg_int(), " = (", t, "*)args[", p.arg_int(), "];\n");
       }
-      for (size_t i = 0; i < vars_.size(); i++) head_ += str("  i64 n", i, " = vars[", i, "];\n");
+      for (i64 i = 0; i < ints_; i++) head_ += str("  i64 n", i, " = vars[", i, "];\n");
       return str(lang_.kernel, " ", entry, "(void* const* args, const i64* vars, i64 task)");
     }
     // A buffer and an offset in bytes: one allocation holds many tensors.
@@ -425,14 +426,15 @@ class Writer {
       all.push_back(str(lang_.global, scalar(Kind::U8), "* b", i, ", ", scalar(Kind::U64), " o", i));
       head_ += str("  ", lang_.global, t, "* p", i, " = (", lang_.global, t, "*)(b", i, " + o", i, ");\n");
     }
-    for (size_t i = 0; i < vars_.size(); i++) all.push_back(str(scalar(Kind::I64), " n", i));
+    for (i64 i = 0; i < ints_; i++) all.push_back(str(scalar(Kind::I64), " n", i));
     return str(lang_.kernel, " ", entry, "(", join(all), ")");
   }
 
   std::span<const UOp> linear_;
   const Lang& lang_;
   Memo<std::string> names_;
-  std::vector<UOp> params_, vars_;
+  std::vector<UOp> params_;
+  i64 ints_ = 0;  // of a launch
   std::vector<std::string> typedefs_;
   std::string head_, body_;
   int depth_ = 1, count_ = 0;

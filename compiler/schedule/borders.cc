@@ -28,18 +28,21 @@ std::vector<UOp> clauses(UOp gate) {
 }
 
 // Does the gate say no more than that the coordinates are inside the buffer?
-bool only_bounds(UOp load, const std::vector<i64>& dims) {
+bool only_bounds(UOp load, const Shape& dims) {
   UOp ix = load.src(0);
   for (UOp c : clauses(load.src(1))) {
     bool found = false;
     for (size_t a = 0; a < dims.size() && !found; a++) {
       UOp x = ix.src(a + 1);
-      found = simplify(le(idx(0), x)) == c || simplify(lt(x, idx(dims[a]))) == c;
+      found = simplify(le(idx(0), x)) == c || simplify(lt(x, dims[a])) == c;
     }
     if (!found) return false;
   }
   return true;
 }
+
+// Is the coordinate below the size for sure?
+bool is_inside(UOp x, UOp size) { return simplify(lt(x, size)).is_const(1); }
 
 }  // namespace
 
@@ -50,12 +53,17 @@ void make_borders(Schedule& s) {
       if (!u.is(Op::Load) || u.nsrc() != 3 || !u.src(0).src(0).is(Op::Param)) continue;
       u32 b = c.buffers[size_t(u.src(0).src(0).arg_int())];
       const Buffer& buf = s.buffers[b];
-      if (buf.kind != Buffer::Scratch || bits(buf.dtype) < 8 || !u.src(2).is_const() || !only_bounds(u, buf.dims)) continue;
+      if (buf.kind != Buffer::Scratch || bits(buf.dtype) < 8 || !u.src(2).is_const() || !only_bounds(u, buf.shape)) continue;
       Need& n = needs[b];
       if (n.any && n.fill != u.src(2).arg_bits()) n.ok = false;
       if (!n.any) n.any = true, n.fill = u.src(2).arg_bits(), n.before.assign(buf.dims.size(), 0), n.after.assign(buf.dims.size(), 0);
       for (size_t a = 0; a < buf.dims.size(); a++) {
         Bounds r = bounds(u.src(0).src(a + 1));
+        // How far beyond a free axis a read goes is known where the bounds at the largest size are the worst ones: not in general.
+        if (!buf.shape[a].is_const()) {
+          n.ok &= r.lo >= 0 && is_inside(u.src(0).src(a + 1), buf.shape[a]);
+          continue;
+        }
         if (r.lo < -4096 || r.hi > buf.dims[a] + 4096) n.ok = false;
         else n.before[a] = std::max(n.before[a], -r.lo), n.after[a] = std::max(n.after[a], r.hi - buf.dims[a] + 1);
       }
@@ -70,8 +78,11 @@ void make_borders(Schedule& s) {
     }
     if (!n.ok || !any || grown > 4) continue;
     buf.before = n.before, buf.after = n.after, buf.fill = n.fill;
-    std::vector<i64> inner = buf.dims;
-    for (size_t a = 0; a < buf.dims.size(); a++) buf.dims[a] += n.before[a] + n.after[a];
+    Shape inner = buf.shape;
+    for (size_t a = 0; a < buf.dims.size(); a++) {
+      buf.shape[a] = buf.shape[a] + (n.before[a] + n.after[a]);
+      buf.dims[a] += n.before[a] + n.after[a];
+    }
     buf.layout = Layout::row_major(buf.dims);
     bool first = true;
     for (Call& c : s.calls) {
@@ -80,7 +91,7 @@ void make_borders(Schedule& s) {
       i64 slot = it - c.buffers.begin();
       if (first && slot == 0) c.border = true, first = false;
       Memo<UOp> to;
-      UOp wide = tensor::param(slot, buf.dtype, dims(buf.dims));
+      UOp wide = tensor::param(slot, buf.dtype, buf.shape);
       for (UOp u : toposort(c.ast)) {
         std::vector<UOp> src;
         bool same = true;

@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/bounds.h"
+#include "rules/symbolic.h"
+
 namespace tg {
 
-Work work_of(const Schedule& s, const Call& c) {
-  Work w;
+namespace {
+
+// one(op counted, the loops around it) for every operation.
+template <class One>
+void each_operation(const Call& c, One one) {
   using Deps = std::vector<UOp>;
   Memo<Deps> deps;
   deps[c.ast];
@@ -16,16 +22,36 @@ Work work_of(const Schedule& s, const Call& c) {
     for (UOp x : u.src())
       for (UOp r : deps[x])
         if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
-    double times = 1;
-    for (UOp r : d) times *= r.src(0).is_const() ? double(r.src(0).as_int()) : 1.0;
     bool counted = is_alu(u.op()) && u.dtype().kind != Kind::Index && u.dtype().kind != Kind::Bool;
-    if (counted || u.is(Op::Reduce)) w.flops += i64(times);
+    if (counted || u.is(Op::Reduce)) one(d);
     if (u.in(Op::Reduce | Op::Fold | Op::Store))
       std::erase_if(d, [&](UOp r) { return std::find(u.src().begin(), u.src().end(), r) != u.src().end(); });
     deps[u] = d;
   }
+}
+
+}  // namespace
+
+Work work_of(const Schedule& s, const Call& c) {
+  Work w;
+  each_operation(c, [&](const std::vector<UOp>& loops) {
+    double times = 1;
+    for (UOp r : loops) times *= double(most(r.src(0)));
+    w.flops += i64(times);
+  });
   for (u32 b : c.buffers) w.bytes += byte_size(s.buffers[b].dtype.kind, s.buffers[b].layout.elems());
   return w;
+}
+
+WorkOfRun work_of_run(const Schedule& s, const Call& c) {
+  WorkOfRun w{idx(0), idx(0)};
+  each_operation(c, [&](const std::vector<UOp>& loops) {
+    UOp times = idx(1);
+    for (UOp r : loops) times = times * (is_uniform(r.src(0)) ? r.src(0) : idx(most(r.src(0))));
+    w.flops = w.flops + times;
+  });
+  for (u32 b : c.buffers) w.bytes = w.bytes + s.buffers[b].bytes_of_run();
+  return {simplify(w.flops), simplify(w.bytes)};
 }
 
 namespace {

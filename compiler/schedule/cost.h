@@ -9,7 +9,12 @@ struct Work {
   i64 flops = 0;  // arithmetic on floats and integers other than indices; a fused multiply-add is two
   i64 bytes = 0;  // of the buffers it reads and writes, each once
 };
+// At the largest sizes; and as index expressions of the sizes of a run.
 Work work_of(const Schedule& s, const Call& c);
+struct WorkOfRun {
+  UOp flops, bytes;
+};
+WorkOfRun work_of_run(const Schedule& s, const Call& c);
 
 // Cycles of one core for such a convolution, directly and as F(f, 3), in a model whose constants take `constants` bytes in all.
 f64 direct_cycles(const Conv3& c, const Target& t, i64 constants);

@@ -100,7 +100,7 @@ void share_in_place(Schedule& s) {
     for (size_t slot = 1; slot < c.buffers.size(); slot++) {
       u32 in = c.buffers[slot];
       const Buffer& ib = s.buffers[in];
-      if (ib.kind != Buffer::Scratch || last[in] != i64(i) || ib.dtype != ob.dtype || ib.dims != ob.dims || !(ib.layout == ob.layout) || !ib.before.empty())
+      if (ib.kind != Buffer::Scratch || last[in] != i64(i) || ib.dtype != ob.dtype || ib.shape != ob.shape || !(ib.layout == ob.layout) || !ib.before.empty())
         continue;
       if (!element_by_element(c, i64(slot))) continue;
       // All later calls read the input's buffer.

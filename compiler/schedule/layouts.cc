@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/bounds.h"
 #include "ir/loops.h"
 #include "schedule/realize.h"
 #include "schedule/schedule.h"
@@ -104,7 +105,7 @@ class Chooser {
           bool in_a = axis_of(side[1 - b]->coords, r) >= 0, in_b = axis_of(side[b]->coords, r) >= 0;
           if (!in_b) continue;
           // Only in b, or (depthwise) in both: the latter when nothing else is left.
-          i64 n = r.src(0).is_const() ? r.src(0).as_int() : 1;
+          i64 n = most(r.src(0));
           i64 score = (in_a ? 1 : 1 << 20) + std::min<i64>(n, 1 << 16);
           bool both_free = s_.buffers[side[b]->buffer].kind != Buffer::Constant;
           if (both_free) score = (in_a ? 0 : 1 << 20) + i64(i);  // the last such output axis
@@ -114,13 +115,13 @@ class Chooser {
       u32 in = side[1 - b]->buffer;
       const std::vector<UOp>& at = side[1 - b]->coords;
       f64 vectors = elements(out) / f64(lanes_);  // of products
-      for (size_t i = 1; i < u.nsrc(); i++) vectors *= u.src(i).src(0).is_const() ? f64(u.src(i).src(0).as_int()) : 1;
+      for (size_t i = 1; i < u.nsrc(); i++) vectors *= f64(most(u.src(i).src(0)));
       UOp channel = u.nsrc() > 1 ? u.src(1) : UOp{};
       UOp wide = s_.buffers[side[b]->buffer].kind == Buffer::Constant ? columns(oc, at) : UOp{};
       // Too few output channels for a vector: the columns are the lanes if that saves more than the producer loses, which stores `in` by channels.
       UOp few = lanes ? lanes : channel;
-      if (wide && few && few.src(0).is_const() && few.src(0).as_int() * 2 <= lanes_) {
-        add(in, vectors * (1 / fill(few.src(0).as_int()) - 1), axis_of(at, wide));
+      if (wide && few && most(few.src(0)) * 2 <= lanes_) {
+        add(in, vectors * (1 / fill(most(few.src(0))) - 1), axis_of(at, wide));
         if (vectors > kStoreCycles * elements(in)) add(out, kStoreCycles * elements(out), axis_of(oc, wide)), lanes = {};
       }
       // A single output: sums along lanes end in horizontal steps.
@@ -137,7 +138,7 @@ class Chooser {
           channel = {};
         }
       }
-      if (lanes && channel && !(channel.src(0).is_const() && channel.src(0).as_int() < 4))  // an image's three channels are no vector
+      if (lanes && channel && most(channel.src(0)) >= 4)  // an image's three channels are no vector
         add(in, kNearCycles * elements(in), axis_of(at, channel));
     }
   }
@@ -146,7 +147,7 @@ class Chooser {
   UOp columns(const std::vector<UOp>& out, const std::vector<UOp>& in) const {
     for (size_t i = out.size(); i-- > 0;)
       for (UOp r : ranges_in(std::span(&out[i], 1)))
-        if (int a = axis_of(in, r); a >= 0 && r.src(0).is_const() && r.src(0).as_int() >= lanes_)
+        if (int a = axis_of(in, r); a >= 0 && most(r.src(0)) >= lanes_)
           if (auto l = linear_in(in[size_t(a)], r); l && l->factor == 1) return r;
     return {};
   }

@@ -1,5 +1,6 @@
 // Places inputs, outputs and scratch in one arena: largest first, each at the lowest aligned offset that is free for its whole life. Inputs
-// live from the start of a run, outputs to its end (those that the caller binds are used where they are, and their place stays untouched).
+// live from the start of a run, outputs to its end (those that the caller binds are used where they are, and their place stays
+// untouched). Free sizes are planned at their largest.
 #include <algorithm>
 
 #include "schedule/schedule.h"
@@ -8,6 +9,26 @@ namespace tg {
 namespace {
 constexpr i64 kAlign = 64;
 i64 aligned(i64 v) { return (v + kAlign - 1) / kAlign * kAlign; }
+// With free sizes offsets are worked out anew in each run, so of any two buffers that are alive at once the upper one must lie on the lower, by
+// itself or through others, also where it was placed first and the other found room below it.
+template <class Alive>
+void lie_on_all_below(Schedule& s, std::vector<u32> placed, Alive at_once) {
+  std::stable_sort(placed.begin(), placed.end(), [&](u32 a, u32 b) { return s.buffers[a].offset < s.buffers[b].offset; });
+  std::vector<std::vector<bool>> below(placed.size(), std::vector<bool>(placed.size()));
+  for (size_t i = 0; i < placed.size(); i++) {
+    Buffer& b = s.buffers[placed[i]];
+    b.lies_on.clear();
+    for (size_t k = i; k-- > 0;) {  // the nearest first: what they lie on is implied
+      const Buffer& p = s.buffers[placed[k]];
+      if (below[i][k] || !at_once(placed[i], placed[k]) || aligned(p.offset + p.bytes) > b.offset) continue;
+      b.lies_on.push_back(placed[k]);
+      below[i][k] = true;
+      for (size_t j = 0; j < k; j++) below[i][j] = below[i][j] || below[k][j];
+    }
+    std::sort(b.lies_on.begin(), b.lies_on.end());
+  }
+}
+
 }  // namespace
 
 void plan_memory(Schedule& s) {
@@ -47,6 +68,9 @@ void plan_memory(Schedule& s) {
     s.arena_bytes = std::max(s.arena_bytes, at + buf.bytes);
     placed.push_back(b);
   }
+  if (std::any_of(s.buffers.begin(), s.buffers.end(), [](const Buffer& b) { return b.is_free(); })) lie_on_all_below(s, placed, [&](u32 a, u32 b) {
+    return life[a].first <= life[b].last && life[b].first <= life[a].last;
+  });
   for (size_t i = 0; i < s.calls.size(); i++) {
     i64 alive = 0;
     for (u32 b : order)

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/bounds.h"
+#include "rules/symbolic.h"
 #include "schedule/build.h"
 #include "schedule/index.h"
 
@@ -206,10 +208,9 @@ class Realizer {
     f64 times = 1;
     for (UOp r : a.open) {
       if (!r.src(0).is_const(1) && std::find(used.begin(), used.end(), r) == used.end()) return true;
-      times *= r.src(0).is_const() ? f64(r.src(0).as_int()) : 1;
+      times *= f64(most(r.src(0)));
     }
-    UOp n = elems(shape(u));
-    return n.is_const() && times > kOverlap * f64(std::max<i64>(n.as_int(), 1));
+    return times > kOverlap * f64(std::max<i64>(most_elems(shape(u)), 1));
   }
 
   // A few cheap ops on one narrower value (a dequantized byte), read by no contraction's loop: its readers do them.
@@ -280,8 +281,7 @@ class Realizer {
     if (several && widens(u, acc)) return false;
     if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
     // A value that is larger than all it is made of (the products of a contraction) is better made again from what is stored below it.
-    UOp n = elems(shape(u));
-    bool inflated = n.is_const() && double(n.as_int()) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));
+    bool inflated = double(most_elems(shape(u))) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));
     for (const Access& a : acc) {
       if (c.heavy && !inflated && (acc.size() > 1 || a.in_reduce)) return true;
       if (!repeated(u, a)) continue;
@@ -304,28 +304,23 @@ class Realizer {
     std::vector<UOp> used = ranges_in(a.index), out = ranges_.output_ranges(a.root);
     for (UOp r : used)
       if (is_reduce(r.arg<RangeArg>().kind)) return false;  // a reduce in a reduce's loop: parallelism would collapse
-    i64 row = 1;
+    UOp row = idx(1);
     bool all = true;
     for (UOp r : out) {
       if (!r.is(Op::Range) || std::find(used.begin(), used.end(), r) != used.end()) continue;
       all = false;
-      if (!r.src(0).is_const()) return false;
-      row *= r.src(0).as_int();
+      row = row * r.src(0);
     }
     if (all) {
       // Once an element of the root; an upsampled or padded reduce would run more often than it has elements.
-      UOp n = elems(shape(a.root)), m = elems(shape(u));
-      return n == m || (n.is_const() && m.is_const() && n.as_int() <= m.as_int());
+      return most_elems(shape(a.root)) <= most_elems(shape(u));
     }
     if (!plain(a) || cone_[u].heavy) return false;
     const Shape& in = shape(u.src(0));
     Ints axes = u.is(Op::Reduce) ? u.arg<ReduceArg>().axes : u.arg<FoldArg>().axes;
-    i64 reduced = 1;
-    for (i64 x : axes) {
-      if (!in[x].is_const()) return false;
-      reduced *= in[x].as_int();
-    }
-    return reduced == row;
+    UOp reduced = idx(1);
+    for (i64 x : axes) reduced = reduced * in[x];
+    return simplify(reduced) == simplify(row);
   }
 
   RangeMaker& ranges_;

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
@@ -31,7 +32,7 @@ class Scheduler {
     for (u32 i = 0; i < g_.state.size(); i++) pair_of[g_.state[i].second] = i;
     for (u32 i = 0; i < g_.inputs.size(); i++) {
       bool state = pair_of[i] != kNone;
-      input_.push_back(add_buffer(state ? Buffer::State : Buffer::Input, state ? pair_of[i] : i, g_.inputs[i].dtype, int_dims(g_.inputs[i].dims)));
+      input_.push_back(add_buffer(state ? Buffer::State : Buffer::Input, state ? pair_of[i] : i, g_.inputs[i].dtype, g_.inputs[i].dims));
       if (state) state_of_[g_.state[pair_of[i]].first] = input_.back();
     }
     realized_ = realize(g_.sink, ranges_);
@@ -46,18 +47,10 @@ class Scheduler {
   }
 
  private:
-  static std::vector<i64> int_dims(const Shape& s) {
-    std::vector<i64> r;
-    for (UOp d : s) {
-      if (!d.is_const()) fail("dimension ", d.str(), " is free: kernels of free dimensions are not built yet; fix it with --shape");
-      r.push_back(d.as_int());
-    }
-    return r;
-  }
-
-  u32 add_buffer(Buffer::Kind k, u32 index, DType d, std::vector<i64> dims) {
+  u32 add_buffer(Buffer::Kind k, u32 index, DType d, const Shape& sizes) {
     Buffer b;
-    b.kind = k, b.index = index, b.dtype = d, b.dims = std::move(dims);
+    b.kind = k, b.index = index, b.dtype = d;
+    for (UOp n : sizes) b.shape.push_back(simplify(n)), b.dims.push_back(most(b.shape.back()));
     b.layout = Layout::row_major(b.dims);
     b.bytes = byte_size(d.kind, b.layout.elems());
     s_.buffers.push_back(std::move(b));
@@ -71,7 +64,7 @@ class Scheduler {
         output_.push_back(state_of_[i]);
         continue;
       }
-      output_.push_back(add_buffer(Buffer::Output, u32(i), g_.outputs[i].dtype, int_dims(g_.outputs[i].dims)));
+      output_.push_back(add_buffer(Buffer::Output, u32(i), g_.outputs[i].dtype, g_.outputs[i].dims));
       if (realized_.stored[u] && !placed_[u]) {
         places_[u] = {output_.back(), {}};
         placed_[u] = 1;
@@ -83,7 +76,7 @@ class Scheduler {
     if (!placed_[u]) {
       // Index arithmetic that is stored is stored as i64.
       DType d = u.dtype().kind == Kind::Index ? DType(Kind::I64) : u.dtype();
-      places_[u] = {add_buffer(Buffer::Scratch, 0, d, int_dims(shape(u))), {}};
+      places_[u] = {add_buffer(Buffer::Scratch, 0, d, shape(u)), {}};
       placed_[u] = 1;
     }
     if (!u.is(Op::Concat)) return;
@@ -108,7 +101,7 @@ class Scheduler {
     UOp slot(const Schedule& s, u32 buffer) {
       auto it = std::find(buffers.begin(), buffers.end(), buffer);
       if (it == buffers.end()) it = buffers.insert(buffers.end(), buffer);
-      return tensor::param(it - buffers.begin(), s.buffers[buffer].dtype, dims(s.buffers[buffer].dims));
+      return tensor::param(it - buffers.begin(), s.buffers[buffer].dtype, s.buffers[buffer].shape);
     }
   };
 
@@ -116,7 +109,7 @@ class Scheduler {
     if (constant_.size() <= size_t(index)) constant_.resize(size_t(index) + 1, ~0u);
     if (constant_[size_t(index)] == ~0u) {
       const ConstantData& c = g_.constants[size_t(index)];
-      constant_[size_t(index)] = add_buffer(Buffer::Constant, u32(index), c.dtype, c.dims);
+      constant_[size_t(index)] = add_buffer(Buffer::Constant, u32(index), c.dtype, dims(c.dims));
     }
     return constant_[size_t(index)];
   }
@@ -333,11 +326,12 @@ class Scheduler {
     if (empty(u)) return;
     SortArg a = u.arg<SortArg>();
     Place to = place_of(u);
-    i64 n = const_shape(u)[a.axis], log = 0;
-    while ((i64(1) << log) < n) log++;
+    UOp n = shape(u)[a.axis];
+    i64 log = 0;
+    while ((i64(1) << log) < most(n)) log++;
     i64 padded = i64(1) << log;
-    std::vector<i64> sdims = const_shape(u);
-    sdims[a.axis] = padded;
+    Shape sdims = shape(u);
+    sdims[a.axis] = idx(padded);
     UOp x = u.src(0);
     u32 keys = add_buffer(Buffer::Scratch, 0, x.dtype(), sdims), ids = add_buffer(Buffer::Scratch, 0, Kind::I32, sdims);
     Params p;
@@ -362,7 +356,7 @@ class Scheduler {
     };
     std::vector<UOp> effects;
     UOp fill = range(idx(padded), {id++, 0, 0, AxisKind::Loop});
-    UOp inside = simplify(lt(fill, idx(n)));
+    UOp inside = simplify(lt(fill, n));
     UOp fill_loop = padded == 1 ? idx(0) : fill;
     UOp key = b.value(x, at(fill_loop), inside.is_const(1) ? UOp{} : inside);
     effects.push_back(store(p, pk, at(fill_loop), key, with({fill_loop})));
@@ -392,8 +386,8 @@ class Scheduler {
       effects = {s0, s1, s2, s3};
       for (UOp r : {k, j, i}) ordered.push_back(r.arg<RangeArg>().id);
     }
-    UOp out = range(idx(n), {id++, 0, 0, AxisKind::Loop});
-    UOp o = n == 1 ? idx(0) : out;
+    UOp out = range(n, {id++, 0, 0, AxisKind::Loop});
+    UOp o = n.is_const(1) ? idx(0) : out;
     ordered.push_back(out.arg<RangeArg>().id);
     UOp ix = index_of(p, pi, at(o));
     std::vector<UOp> src(ix.src().begin(), ix.src().end());
@@ -406,7 +400,7 @@ class Scheduler {
   }
 
   // Does (k, i) come before (l, j)? Padding (position >= n) is last, NaN is the largest number, equal keys go by position.
-  static UOp sorts_before(UOp k, UOp i, UOp l, UOp j, bool descending, i64 n) {
+  static UOp sorts_before(UOp k, UOp i, UOp l, UOp j, bool descending, UOp n) {
     UOp a = descending ? lt(l, k) : lt(k, l);
     UOp same = eq(k, l);
     if (is_float(k.dtype())) {
@@ -415,10 +409,9 @@ class Scheduler {
       same = same | (kn & ln);
     }
     UOp before = a | (same & lt(i, j));
-    i64 padded = 1;
-    while (padded < n) padded *= 2;
-    if (padded == n) return before;
-    UOp kp = le(konst(i.dtype(), n), i), lp = le(konst(i.dtype(), n), j);
+    if (n.is_const() && std::has_single_bit(u64(n.as_int()))) return before;
+    n = cast(n, i.dtype());
+    UOp kp = le(n, i), lp = le(n, j);
     return where(kp | lp, logical_not(kp) | (lp & lt(i, j)), before);
   }
 
@@ -440,7 +433,30 @@ UOp hold_state_inputs(const Graph& g) {
   return node(Op::Sink, Kind::Void, std::span<const UOp>(outs));
 }
 
+// The VARs in the order in which they are met: a signature's come before those that only a kernel knows.
+std::vector<UOp> vars_of(const Graph& g, const Schedule& s) {
+  std::vector<UOp> roots, out;
+  for (auto* values : {&g.inputs, &g.outputs})
+    for (const Value& v : *values) roots.insert(roots.end(), v.dims.begin(), v.dims.end());
+  for (const Buffer& b : s.buffers) roots.insert(roots.end(), b.shape.begin(), b.shape.end());
+  for (const Call& c : s.calls) roots.push_back(c.ast);
+  for (UOp u : toposort(roots))
+    if (u.is(Op::Var)) out.push_back(u);
+  return out;
+}
+
 }  // namespace
+
+bool Buffer::is_free() const {
+  return std::any_of(shape.begin(), shape.end(), [](UOp d) { return !d.is_const(); });
+}
+UOp Buffer::bytes_of_run() const {
+  if (!is_free()) return idx(bytes);
+  UOp n = idx(1);
+  for (UOp d : shape) n = n * d;
+  int b = bits(dtype);
+  return simplify(b % 8 ? (n * b + 7) / 8 : n * (b / 8));
+}
 
 Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
@@ -456,6 +472,7 @@ Schedule schedule(const Graph& g, const Target& target) {
   choose_layouts(s, target);
   share_in_place(s);
   plan_memory(s);
+  s.vars = vars_of(g, s);
   return s;
 }
 

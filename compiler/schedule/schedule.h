@@ -15,13 +15,17 @@ struct Buffer {
   enum Kind : u8 { Input, Output, Constant, Scratch, State } kind = Scratch;
   u32 index = 0;              // of the graph's input, output, constant or state pair
   DType dtype;
-  std::vector<i64> dims;      // logical
+  Shape shape;                // sizes, logical: index expressions
+  std::vector<i64> dims;      // the largest that they can be: what is planned for
   Layout layout;              // Scratch: chosen by layouts.cc; Input and Output: row-major; Constant: row-major until a kernel packs it
   std::vector<i64> before, after;  // border inside dims, at each side of an axis; empty: none (borders.cc)
   u64 fill = 0;               // its value, bits of a CONST
-  i64 bytes = 0;
+  i64 bytes = 0;              // at the largest sizes
   std::vector<u32> lies_on;   // not Constant: buffers below it in the arena; its offset is the aligned maximum of their ends
-  i64 offset = -1;            // that offset at the sizes given; -1: not used
+  i64 offset = -1;            // that offset at the largest sizes; -1: not used
+
+  bool is_free() const;       // some size is no constant
+  UOp bytes_of_run() const;   // bytes at the sizes of a run, an index expression
 };
 
 struct Call {
@@ -37,6 +41,7 @@ struct Schedule {
   std::shared_ptr<Arena> arena;      // of the ASTs: the graph's own
   std::vector<Buffer> buffers;
   std::vector<Call> calls;
+  std::vector<UOp> vars;             // every VAR that sizes and calls read, those of the graph's inputs first
   i64 arena_bytes = 0, lower_bound_bytes = 0;  // planned peak of Scratch, and the most that is alive at once
 };
 

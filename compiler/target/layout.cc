@@ -25,22 +25,23 @@ i64 Layout::elems() const {
 }
 bool Layout::is_row_major(std::span<const i64> dims) const { return *this == row_major(dims); }
 
-UOp Layout::offset(std::span<const UOp> coords) const {
+UOp Layout::offset(std::span<const UOp> coords, std::span<const UOp> dims) const {
   std::vector<i64> below(coords.size(), 1);  // product of the axis' pieces to the right of the current one
-  UOp off;
-  i64 stride = 1;
+  UOp off, stride = idx(1);
   for (size_t i = pieces.size(); i-- > 0;) {
     auto [axis, factor] = pieces[i];
     bool first = true;  // the most significant piece needs no modulus
     for (size_t j = 0; j < i; j++) first &= pieces[j].axis != axis;
-    if (factor != 1) {
+    bool free = size_t(axis) < dims.size() && !dims[axis].is_const();
+    TG_CHECK(!free || (first && below[axis] == 1), "a free axis in pieces: ", str());
+    if (factor != 1 || free) {
       UOp digit = coords[axis] / idx(below[axis]);
       if (!first) digit = digit % idx(factor);
-      UOp term = digit * idx(stride);
+      UOp term = digit * stride;
       off = off ? off + term : term;
     }
     below[axis] *= factor;
-    stride *= factor;
+    stride = stride * (free ? dims[axis] : idx(factor));
   }
   return off ? off : idx(0);
 }

@@ -18,14 +18,15 @@ struct LayoutPiece {
 
 struct Layout {
   // The pieces of one axis, in the order in which they stand, are its digits, most significant first; their product is at least the axis'
-  // size, and what is above it is padding.
+  // size, and what is above it is padding. A free axis has one piece, whose factor is its largest size.
   std::vector<LayoutPiece> pieces;
 
   static Layout row_major(std::span<const i64> dims);
   static Layout permuted(std::span<const i64> dims, std::span<const i64> order);
   i64 elems() const;                                 // with padding
   bool is_row_major(std::span<const i64> dims) const;
-  UOp offset(std::span<const UOp> coords) const;     // physical element offset of a logical coordinate
+  // Physical element offset of a logical coordinate in a buffer of sizes `dims`. A free size counts as it is in a run: its axis is one piece.
+  UOp offset(std::span<const UOp> coords, std::span<const UOp> dims) const;
   std::vector<i64> strides(size_t axes) const;       // of axes in one piece; 0 for others
   std::string str() const;                           // "1/4 2/56 3/56 1/16"
   bool operator==(const Layout&) const = default;

@@ -23,6 +23,7 @@
 
 #include "backend/llvm/llvm.h"
 #include "base/error.h"
+#include "ir/canonical.h"
 
 namespace tg {
 namespace {
@@ -146,7 +147,13 @@ class Emitter {
       case Op::Index:
       case Op::After: return;
       case Op::Special: v_[u.id()] = fn_->getArg(2); return;
-      case Op::Var: TG_CHECK(false, "variables are numbered before rendering"); return;
+      case Op::Var: {
+        auto* i64t = Type::getInt64Ty(ctx_);
+        auto* l = b_.CreateLoad(i64t, b_.CreateConstInBoundsGEP1_64(i64t, fn_->getArg(1), u64(var_number(u))));
+        l->setMetadata(LLVMContext::MD_invariant_load, MDNode::get(ctx_, {}));
+        v_[u.id()] = b_.CreateSExtOrTrunc(l, type(u.dtype()));
+        return;
+      }
       case Op::Range: return open(u);
       case Op::End: return close(u.src(0));
       case Op::Reg: {

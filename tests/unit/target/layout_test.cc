@@ -17,7 +17,7 @@ class LayoutTest : public testing::Test {
   static i64 offset(const Layout& l, std::vector<i64> coords) {
     std::vector<UOp> c;
     for (i64 x : coords) c.push_back(idx(x));
-    return l.offset(c).as_int();
+    return l.offset(c, {}).as_int();
   }
   // Elements 1, 2, 3 .. rearranged; padding shows as 0.
   static std::vector<int> rearranged(const Layout& l, std::vector<i64> dims) {
@@ -62,7 +62,7 @@ TEST_F(LayoutTest, ThreeDigits) {
 TEST_F(LayoutTest, ASymbolicCoordinateDividesByWhatLiesInside) {
   Layout l{{{0, 2}, {0, 4}}};
   UOp r = range(idx(8), {0, 0, 0, AxisKind::Loop});
-  EXPECT_EQ(l.offset(std::vector<UOp>{r}), (r % 4) + (r / 4) * 4) << "the outermost digit needs no modulus";
+  EXPECT_EQ(l.offset(std::vector<UOp>{r}, {}), (r % 4) + (r / 4) * 4) << "the outermost digit needs no modulus";
 }
 TEST_F(LayoutTest, AnAxisOfOneTakesNoPart) {
   Layout l{{{0, 1}, {1, 5}}};
