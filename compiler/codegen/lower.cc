@@ -60,6 +60,9 @@ Lowered lower(const Kernel& k) {
   ast = tasks_to_special(ast);
   // While coordinates are logical: once they are sums, two loops over one row no longer look alike.
   ast = lower_patterns(ast);
+  std::vector<Slot> slots = k.slots;
+  for (UOp u : toposort(ast))  // nobody knows at compile time how far a buffer of free size may be read
+    if (u.is(Op::Param) && std::any_of(u.src().begin(), u.src().end(), [](UOp d) { return !d.is_const(); })) slots[size_t(u.arg_int())].layout.pieces = {{0, 0}};
   ast = lower_offsets(ast, k.slots);
   ast = simplify(ast);
   // From here every access is INDEX(buffer, offset).
@@ -70,7 +73,7 @@ Lowered lower(const Kernel& k) {
   DecompFlags flags = decomp_flags(*k.target);
   // The instruction makes denormals 0: where the model asks for bf16 itself they are kept.
   flags.bf16 = settings::DEFAULT_FLOAT() == "bfloat16" && k.target->has_bf16 && k.target->renderer == "LLVM";
-  ast = turn_strided(vectorize(ast, k.slots));
+  ast = turn_strided(vectorize(ast, slots));
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.
   out.linear = linearize(ast, k.target->has_fma);

@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "codegen/transcendental.h"
+#include "ir/sum.h"
 
 namespace tg {
 namespace {
 
 bool is_number(UOp u, f64 v) { return u.is_const() && u.dtype().kind == Kind::F32 && std::abs(u.as_float() - v) <= 1e-6 * std::abs(v); }
 
-// A guard that PADTO puts around an element: a loop below a number. A mask of the model is none.
+// A guard that PADTO puts around an element: a loop below a size. A mask of the model is none.
 bool is_padding(UOp gate) {
-  if (!gate.is(Op::Lt) || !gate.src(1).is_const()) return false;
+  if (!gate.is(Op::Lt) || !is_uniform(gate.src(1))) return false;
   for (UOp u : toposort(gate))
-    if (!u.in(Op::Range | Op::Const | Op::Add | Op::Mul | Op::Lt)) return false;
+    if (!u.in(Op::Range | Op::Const | Op::Add | Op::Mul | Op::Lt) && !is_uniform(u)) return false;
   return true;
 }
 // x without that guard: where it fails nobody reads the result.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ir/loops.h"
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
@@ -147,7 +148,8 @@ class Planner {
   }
 
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
-  Tile best_tile(i64 n, i64 m, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
+  // Free rows: m is the most, and the last tile is as long as the others; what counts is the mean over some numbers of rows.
+  Tile best_tile(i64 n, i64 m, bool free_rows, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -168,6 +170,11 @@ class Planner {
           };
           double c = double(tiles_n) * (double(m / mr) * tile_cost(mr) + (m % mr ? tile_cost(m % mr) : 0));
           if (m % mr) c *= 1.02;
+          if (free_rows) {
+            c = 0;
+            for (i64 some : {m, (m + 1) / 2, (m * 3 + 9) / 10}) c += double(m) / double(some) * double((some + mr - 1) / mr) * tile_cost(mr);
+            c *= double(tiles_n) / 3;
+          }
           // Weights that come from memory and serve a few rows: wide tiles ask for more of them at a time.
           if (cold) c *= (nv == 1 ? 1.3 : nv < 4 ? 1.05 : 1) + 0.02 * double(m) / double(mr);
           if (c < best.cost * 0.995) best = {lanes, nv, mr, c};
@@ -181,7 +188,7 @@ class Planner {
   // loaded as rows and turned (codegen/transpose.cc), which rows of the tile share.
   bool turns(const Access& x, const Axis& lane, UOp last) const {
     i64 lanes = max_lanes(std::max(4, v_.widest));
-    if (x.constant || lanes < 8 || lane.size % lanes || !last.src(0).is_const() || last.src(0).as_int() % lanes) return false;
+    if (x.constant || lanes < 8 || !lane.divides(lanes) || !last.src(0).is_const() || last.src(0).as_int() % lanes) return false;
     auto across = step(x, lane);
     auto along = linear_in(x.offset, last);
     return across && std::abs(*across) >= lanes && along && along->factor == 1;
@@ -201,8 +208,8 @@ class Planner {
     std::vector<UOp> inside = toposort(red);
     i64 work_k = 1;
     for (UOp r : loops) {
-      if (!r.src(0).is_const()) return false;
-      work_k *= r.src(0).as_int();
+      if (!is_uniform(r.src(0))) return false;
+      work_k *= most(r.src(0));
     }
     std::vector<const Axis*> outs;
     for (const Axis& a : v_.axes) {
@@ -279,11 +286,13 @@ class Planner {
       if (std::all_of(body.begin(), body.end(), [&](const Access* x) { return !x->constant || step(*x, *a) == std::optional<i64>(0); })) served *= a->size;
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
-    Tile t = turned ? turned_tile(m) : best_tile(n, m, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+    Tile t = turned ? turned_tile(m)
+                    : best_tile(n, m, rows && rows->free, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
-    i64 last_id = last.arg<RangeArg>().id, last_size = last.src(0).as_int();
+    i64 last_id = last.arg<RangeArg>().id, last_size = most(last.src(0));
+    bool rows_free = rows && rows->free;
     std::vector<i64> constants;
     for (const Access* x : body)
       if (x->constant) {
@@ -295,7 +304,7 @@ class Planner {
     apply({OptKind::Vector, lane_id, t.lanes});
     if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
     apply({OptKind::Tile, lane_id, 1});
-    if (rows) upcast_rows(rows_id, m, t.rows);
+    if (rows) upcast_rows(rows_id, m, t.rows, rows_free);
     if (turned) apply({OptKind::Unroll, last_id, t.lanes});
     // Depthwise rows share what they load along the window.
     else if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});
@@ -307,7 +316,7 @@ class Planner {
       apply({OptKind::Unroll, last_id, last_size});
     else if (t.rows * t.vectors <= 4)
       for (i64 u : {4, 2})
-        if (last_size % u == 0 && last_size > u && apply({OptKind::Unroll, last_id, u})) break;
+        if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
     for (i64 s : constants) apply({OptKind::Pack, s, 0});
     return true;
   }
@@ -315,20 +324,21 @@ class Planner {
   // No output axis can be lanes: a dot product, lanes along the reduce.
   bool reduce_in_lanes(UOp red) {
     UOp last = loops_of(red).back();
-    i64 id = last.arg<RangeArg>().id, size = last.src(0).as_int(), lanes = max_lanes(std::max(4, v_.widest));
+    i64 id = last.arg<RangeArg>().id, size = most(last.src(0)), lanes = max_lanes(std::max(4, v_.widest));
     for (const Axis& a : v_.axes)
       if (a.id == id && a.output) return false;
     while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
     if (size < 4) return false;
     // Without padding where a smaller vector divides the size.
     for (i64 l = lanes; l >= lanes / 2 && l >= 4; l /= 2)
-      if (size % l == 0) {
+      if (const_factor(last.src(0)) % l == 0) {
         lanes = l;
         break;
       }
     // Several outputs at once share what they read, and hide the latency of the sum.
     struct Rows {
       i64 id, size;
+      bool free;
     };
     std::vector<Rows> tile;
     std::vector<UOp> inside = toposort(red);
@@ -342,7 +352,7 @@ class Planner {
       bool shares = false;
       for (const Access& x : v_.accesses)
         if (auto s = step(x, a); !x.store && x.in_reduce && s && *s == 0) shares = true;
-      if (shares) tile.push_back({a.id, a.size});
+      if (shares) tile.push_back({a.id, a.size, a.free});
     }
     apply({OptKind::PadTo, id, lanes});
     if (!apply({OptKind::Vector, id, lanes})) return false;
@@ -350,16 +360,16 @@ class Planner {
     for (const Rows& r : tile) {
       i64 n = even_rows(r.size, most);
       if (n < 2) continue;
-      if (upcast_rows(r.id, r.size, n)) accumulators *= n;
+      if (upcast_rows(r.id, r.size, n, r.free)) accumulators *= n;
     }
     if (const Axis* a = find(id))
       for (i64 u : {4, 2})
-        if (accumulators * u <= 8 && a->size % u == 0 && apply({OptKind::Unroll, id, u})) break;
+        if (accumulators * u <= 8 && a->divides(u) && apply({OptKind::Unroll, id, u})) break;
     return true;
   }
-  // n rows of an axis as a tile, and what is left of it as another. Is there the first?
-  bool upcast_rows(i64 id, i64 size, i64 n) {
-    i64 rest = size % n;
+  // n rows of an axis as a tile, and what is left of it as another; the last tile of a free axis repeats rows. Is there the first?
+  bool upcast_rows(i64 id, i64 size, i64 n, bool free) {
+    i64 rest = free ? 0 : size % n;
     if (rest) apply({OptKind::Peel, id, n});
     bool done = apply({OptKind::Upcast, id, n});
     if (rest > 1) apply({OptKind::Upcast, id + 100, rest});
@@ -381,7 +391,7 @@ class Planner {
     for (UOp u : toposort(k_.ast))
       if (u.is(Op::Eq) && u.src(0).is(Op::Range) && u.src(1).is_const()) ids.push_back(u.src(0).arg<RangeArg>().id);
     for (const Axis& a : v_.axes)
-      if (a.output && a.ranges.size() == 1 && a.size >= 2 && nodes * a.size <= kMost && std::find(ids.begin(), ids.end(), a.id) != ids.end() &&
+      if (a.output && !a.free && a.ranges.size() == 1 && a.size >= 2 && nodes * a.size <= kMost && std::find(ids.begin(), ids.end(), a.id) != ids.end() &&
           a.size <= 8 && apply({OptKind::Upcast, a.id, a.size}))
         nodes *= a.size;
     if (nodes > 1) v_ = view_of(k_);
@@ -415,14 +425,14 @@ class Planner {
       if (a.reduce) cost += 0.3;
       i64 full = max_lanes(bytes);
       if (a.size < full) cost += 3.0 * (1 - double(a.size) / double(full)) + 1;
-      else if (a.size % full) cost += 0.2;
-      if (fold && a.size % 4) cost += 20;
+      else if (!a.divides(full)) cost += 0.2;
+      if (fold && !a.divides(4)) cost += 20;
       total++;
       if (cost < best) best = cost, lane = &a;
     }
     if (!lane) return;
-    i64 id = lane->id, size = lane->size, lanes = max_lanes(bytes);
-    bool output = lane->output, reduce = lane->reduce, single = lane->ranges.size() == 1;
+    i64 id = lane->id, size = lane->size, lanes = max_lanes(bytes), whole = const_factor(lane->extent());  // what divides the size
+    bool free = lane->free, output = lane->output, reduce = lane->reduce, single = lane->ranges.size() == 1;
     bool row = lane->output && !single;
     // Strided in lanes, but one by one along another axis: rows of that axis, which codegen/transpose.cc turns.
     i64 cross = -1;
@@ -432,13 +442,13 @@ class Planner {
     if (cross >= 0) lanes = std::min<i64>(lanes, 16);
     while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
     if (fold && !output)
-      while (lanes > 1 && size % lanes) lanes /= 2;
+      while (lanes > 1 && whole % lanes) lanes /= 2;
     if (fold && row)
-      while (lanes > 1 && size % lanes) lanes /= 2;
+      while (lanes > 1 && whole % lanes) lanes /= 2;
     if (lanes < 2) return;
-    if (size % lanes) {
+    if (whole % lanes) {
       if (output && !reduce && single && size >= 4 * lanes && apply({OptKind::Peel, id, lanes})) {
-        i64 rest = size % lanes, tail = 2;
+        i64 rest = free ? lanes - 1 : size % lanes, tail = 2;
         while (tail < rest) tail *= 2;
         if (rest > 1) {
           apply({OptKind::PadTo, id + 100, tail});
@@ -456,7 +466,7 @@ class Planner {
       i64 most = std::min<i64>(rows > 1 ? 2 : 4, a->size);
       OptKind kind = output ? OptKind::Upcast : OptKind::Unroll;
       for (i64 u = most; u >= 2; u /= 2)
-        if (a->size % u == 0 && apply({kind, id, u})) break;
+        if (a->divides(u) && apply({kind, id, u})) break;
     }
   }
 
@@ -469,9 +479,10 @@ class Planner {
     for (const Axis& a : v_.axes)
       if (a.id != lane && a.output && !a.reduce && a.ranges.size() == 1 && a.size >= 2) pick = &a;
     if (!pick) return 1;
-    i64 id = pick->id, size = pick->size;
+    i64 id = pick->id;
+    bool free = pick->free;
     for (i64 n = most; n >= 2; n /= 2)
-      if (size % n == 0 && apply({OptKind::Upcast, id, n})) return n;
+      if ((free || pick->divides(n)) && apply({OptKind::Upcast, id, n})) return n;
     return 1;
   }
   // The output axis along which an access that is strided along `lane` goes one by one.
@@ -487,11 +498,11 @@ class Planner {
     if (!b) return;
     i64 rows = std::min(lanes, b->size);
     for (i64 n = rows; n >= std::max<i64>(4, lanes / 2); n--)
-      if (b->size % n == 0) {
+      if (b->divides(n)) {
         apply({OptKind::Upcast, id, n});
         return;
       }
-    i64 rest = b->size % rows;
+    i64 rest = b->free ? 0 : b->size % rows;
     if (rows < 4 || !apply({OptKind::Peel, id, rows})) return;
     apply({OptKind::Upcast, id, rows});
     if (rest >= 4) apply({OptKind::Upcast, id + 100, rest});

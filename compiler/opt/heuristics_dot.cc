@@ -172,7 +172,7 @@ class Planner {
       return bool(n);
     };
     i64 lane = p.lane->id, r = p.group_loop.arg<RangeArg>().id, size = p.group_loop.src(0).as_int();
-    if (p.lane->size % (p.lanes * p.vectors) && !try_opt({OptKind::PadTo, lane, p.lanes * p.vectors})) return {};
+    if (!p.lane->divides(p.lanes * p.vectors) && !try_opt({OptKind::PadTo, lane, p.lanes * p.vectors})) return {};
     if (size % row_.group && !try_opt({OptKind::PadTo, r, row_.group})) return {};
     if (!try_opt({OptKind::Tc, r, index_})) return {};
     if (!try_opt({OptKind::Vector, lane, p.lanes})) return {};
@@ -180,7 +180,7 @@ class Planner {
     if (p.vectors > 1) try_opt({OptKind::Upcast, lane, p.vectors});
     try_opt({OptKind::Tile, lane, 1});
     if (p.rows && p.mr > 1) {
-      i64 rows = p.rows->id, rest = p.rows->size % p.mr;
+      i64 rows = p.rows->id, rest = p.rows->free ? 0 : p.rows->size % p.mr;
       if (rest) try_opt({OptKind::Peel, rows, p.mr});
       try_opt({OptKind::Upcast, rows, p.mr});
       if (rest > 1) try_opt({OptKind::Upcast, rows + 100, rest});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/bounds.h"
 #include "ir/loops.h"
 #include "opt/prepare.h"
 #include "rules/symbolic.h"
@@ -72,8 +73,8 @@ Result<Kernel> keep(const Kernel& k, const Opt& o) {
       break;
     case RowPlace::Stack: {
       constexpr i64 kMost = 1 << 16;
-      if (!v.j.src(0).is_const()) return R::no("the row has no fixed length");
-      i64 n = v.j.src(0).as_int() + 64;  // room for a padded row
+      if (!is_uniform(v.j.src(0))) return R::no("the row has no fixed length");
+      i64 n = most(v.j.src(0)) + 64;  // room for a padded row
       // Copies and lanes of outer loops have rows of their own, side by side.
       UOp place = v.j;
       for (UOp r : toposort(v.first)) {

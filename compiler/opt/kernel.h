@@ -47,10 +47,15 @@ struct Kernel {
 struct Axis {
   i64 id, part;
   AxisKind kind;                // of its first RANGE
-  i64 size;
+  i64 size;                     // the largest where it is free; -1 where it depends on other loops
+  bool free;                    // its size is known in the run only
   bool reduce;                  // every RANGE of it is a reduce loop
   bool output;                  // some RANGE of it is an output loop
   std::vector<UOp> ranges;
+
+  UOp extent() const { return ranges[0].src(0); }
+  bool divides(i64 n) const;    // is the size a multiple of n for sure?
+  i64 rest(i64 n) const { return free ? (divides(n) ? 0 : n - 1) : size % n; }  // of the size by n; the most that it can be
 };
 std::vector<Axis> axes(UOp ast);  // output axes in the order of the loops of the first STORE, then the others
 

@@ -10,6 +10,8 @@
 //   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
 //   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
+// A free axis is split where n is known to divide it, as after PADTO and PEEL. UPCAST takes any n there: the copies beyond the end do again what
+// the last one does.
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -144,6 +146,8 @@ UOp piece(UOp size, UOp of, i64 part, AxisKind kind) {
 
 }  // namespace
 
+bool Axis::divides(i64 n) const { return size >= 0 && const_factor(extent()) % n == 0; }
+
 std::vector<Axis> axes(UOp ast) {
   std::vector<Axis> out;
   auto add = [&](UOp r, bool reduce) {
@@ -152,7 +156,8 @@ std::vector<Axis> axes(UOp ast) {
     for (Axis& y : out)
       if (y.id == a.id && y.part == a.part) x = &y;
     if (!x) {
-      out.push_back({a.id, a.part, a.kind, r.src(0).is_const() ? r.src(0).as_int() : -1, true, false, {}});
+      UOp n = r.src(0);
+      out.push_back({a.id, a.part, a.kind, is_uniform(n) ? most(n) : -1, !n.is_const() && is_uniform(n), true, false, {}});
       x = &out.back();
     }
     if (std::find(x->ranges.begin(), x->ranges.end(), r) == x->ranges.end()) x->ranges.push_back(r);
@@ -217,12 +222,27 @@ UOp widen_rows(UOp ast, UOp in) {
   return to[ast];
 }
 
+// Is some buffer both read and written? Then doing again what has been done may give something else.
+bool reads_what_it_writes(UOp ast) {
+  std::vector<UOp> topo = toposort(ast), stored;
+  for (UOp u : topo)
+    if (u.is(Op::Store)) stored.push_back(memory_of(u.src(0)));
+  return std::any_of(topo.begin(), topo.end(), [&](UOp u) {
+    return u.is(Op::Load) && std::find(stored.begin(), stored.end(), memory_of(u.src(0))) != stored.end();
+  });
+}
+
 // Splits the innermost n off every RANGE of the axis.
 R split(const Kernel& k, const Opt& o, AxisKind kind) {
   Found f = find_axis(k, o);
   if (!f.why.empty()) return R::no(f.why);
   const Axis& a = f.axis;
-  if (o.arg < 1 || a.size % o.arg) return R::no("axis ", o.target, " of size ", a.size, " is no multiple of ", o.arg);
+  bool clamp = a.free && o.arg > 1 && !a.divides(o.arg) && kind == AxisKind::Upcast;
+  if (o.arg < 1 || (!clamp && !a.divides(o.arg)))
+    return R::no("axis ", o.target, " of size ", a.free ? a.extent().str() : str(a.size), " is no multiple of ", o.arg);
+  if (clamp && std::any_of(a.ranges.begin(), a.ranges.end(), [](UOp r) { return r.arg<RangeArg>().kind != AxisKind::Loop; }))
+    return R::no("free axis ", o.target, " is a loop of reduces too");
+  if (clamp && reads_what_it_writes(k.ast)) return R::no("the last rows of free axis ", o.target, " would be made twice, from what is written over");
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is split already");
   if ((kind == AxisKind::Unroll || kind == AxisKind::Dot) && a.output) return R::no(kind == AxisKind::Dot ? "TC" : "UNROLL", " is for reduce axes");
   if (kind == AxisKind::Upcast && !a.output) return R::no("UPCAST is for output axes");
@@ -235,11 +255,12 @@ R split(const Kernel& k, const Opt& o, AxisKind kind) {
     if (kind == AxisKind::Upcast && reduce) rk = AxisKind::Unroll;  // the row loops of a kernel's other phases
     UOp in = piece(idx(o.arg), r, part, rk);
     inner.push_back(in);
-    if (a.size == o.arg) {
+    if (!a.free && a.size == o.arg) {
       map[r.id()] = {in, {in}};
     } else {
-      UOp outer = piece(idx(a.size / o.arg), r, a.part, r.arg<RangeArg>().kind);
-      map[r.id()] = {outer * idx(o.arg) + in, {outer, in}};
+      UOp n = r.src(0), times = simplify((clamp ? n + (o.arg - 1) : n) / o.arg);
+      UOp outer = piece(times, r, a.part, r.arg<RangeArg>().kind), value = outer * idx(o.arg) + in;
+      map[r.id()] = {clamp ? min(value, n - 1) : value, {outer, in}};
     }
   }
   Kernel n = k;
@@ -265,16 +286,16 @@ R thread(const Kernel& k, const Opt& o) {
     if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return R::no("the kernel has tasks already");
   UOp r = a.ranges[0];
   i64 part = next_part(k.ast, a.id);
-  UOp task = piece(idx(o.arg), r, part, AxisKind::Task);
+  UOp task = piece(idx(o.arg), r, part, AxisKind::Task), size = a.extent();
   std::map<u32, Split> map;
-  if (a.size == o.arg) {
+  if (!a.free && a.size == o.arg) {
     map[r.id()] = {task, {task}};
-  } else if (a.size % o.arg == 0) {
-    UOp in = piece(idx(a.size / o.arg), r, a.part, AxisKind::Loop);
-    map[r.id()] = {task * idx(a.size / o.arg) + in, {task, in}};
+  } else if (a.divides(o.arg)) {
+    UOp share = simplify(size / o.arg), in = piece(share, r, a.part, AxisKind::Loop);
+    map[r.id()] = {task * share + in, {task, in}};
   } else {
     // Even shares: task t takes [t*size/n, (t+1)*size/n).
-    UOp begin = (task * idx(a.size)) / idx(o.arg), end = ((task + 1) * idx(a.size)) / idx(o.arg);
+    UOp begin = (task * size) / idx(o.arg), end = ((task + 1) * size) / idx(o.arg);
     UOp in = piece(end - begin, r, a.part, AxisKind::Loop);
     map[r.id()] = {begin + in, {task, in}};
   }
@@ -333,13 +354,13 @@ R tile(const Kernel& k, const Opt& o) {
   Found f = find_axis(k, o);
   if (!f.why.empty()) return R::no(f.why);
   const Axis& a = f.axis;
-  if (o.arg < 1 || a.size % o.arg || a.size == o.arg) return R::no("axis ", o.target, " of size ", a.size, " has no tiles of ", o.arg);
+  if (o.arg < 1 || !a.divides(o.arg) || (!a.free && a.size == o.arg)) return R::no("axis ", o.target, " of size ", a.size, " has no tiles of ", o.arg);
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
   i64 part = next_part(k.ast, a.id);
   std::map<u32, Split> map;
   for (UOp r : a.ranges) {
     if (o.arg == 1) continue;  // the whole loop moves
-    UOp outer = piece(idx(a.size / o.arg), r, part, r.arg<RangeArg>().kind), in = piece(idx(o.arg), r, a.part, r.arg<RangeArg>().kind);
+    UOp outer = piece(simplify(r.src(0) / o.arg), r, part, r.arg<RangeArg>().kind), in = piece(idx(o.arg), r, a.part, r.arg<RangeArg>().kind);
     map[r.id()] = {outer * idx(o.arg) + in, {outer, in}};
   }
   Kernel n = k;
@@ -404,17 +425,17 @@ R padto(const Kernel& k, const Opt& o) {
   Found f = find_axis(k, o);
   if (!f.why.empty()) return R::no(f.why);
   const Axis& a = f.axis;
-  if (o.arg < 2 || a.size % o.arg == 0) return R::no("axis ", o.target, " of size ", a.size, " is a multiple of ", o.arg);
+  if (o.arg < 2 || a.divides(o.arg)) return R::no("axis ", o.target, " of size ", a.size, " is a multiple of ", o.arg);
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
-  i64 padded = (a.size + o.arg - 1) / o.arg * o.arg;
+  UOp size = a.extent(), padded = simplify((size + (o.arg - 1)) / o.arg * o.arg);
   Kernel n = k;
   for (UOp r : a.ranges) {
     for (UOp u : toposort(n.ast))
       if (u.is(Op::Fold) && std::find(u.src().begin(), u.src().end(), r) != u.src().end()) return R::no("a FOLD runs over axis ", o.target);
-    UOp wide = range(idx(padded), r.arg<RangeArg>());
+    UOp wide = range(padded, r.arg<RangeArg>());
     std::pair<UOp, UOp> s{r, wide};
     n.ast = substitute(n.ast, std::span(&s, 1));
-    n.ast = gate_loads(n.ast, wide, lt(wide, idx(a.size)));
+    n.ast = gate_loads(n.ast, wide, lt(wide, size));
   }
   n.ast = simplify(n.ast);
   n.opts.push_back(o);
@@ -426,10 +447,10 @@ R peel(const Kernel& k, const Opt& o) {
   if (!f.why.empty()) return R::no(f.why);
   const Axis& a = f.axis;
   if (!a.output || a.reduce || a.ranges.size() != 1) return R::no("PEEL is for an output axis of one loop");
-  if (o.arg < 2 || a.size % o.arg == 0 || a.size < o.arg) return R::no("axis ", o.target, " of size ", a.size, " leaves no remainder of ", o.arg);
+  if (o.arg < 2 || a.divides(o.arg) || a.size < o.arg) return R::no("axis ", o.target, " of size ", a.size, " leaves no remainder of ", o.arg);
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   UOp r = a.ranges[0];
-  i64 rest = a.size % o.arg, main = a.size - rest;
+  UOp main = simplify(a.extent() / o.arg * o.arg), rest = simplify(a.extent() - main);
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
   i64 next_phase = 100, next_id = a.id + 100, next_row = 0;
   for (UOp u : toposort(k.ast)) {
@@ -466,11 +487,11 @@ R peel(const Kernel& k, const Opt& o) {
             map[u.id()] = {fresh, {fresh}};
           }
         ra.id = next_id;
-        UOp tail = range(idx(rest), ra);
-        map[r.id()] = {tail + idx(main), {tail}};
-        if (rest == 1) map[r.id()] = {idx(main), {}};
+        UOp tail = range(rest, ra);
+        map[r.id()] = {tail + main, {tail}};
+        if (rest.is_const(1)) map[r.id()] = {main, {}};
       } else {
-        UOp head = range(idx(main), ra);
+        UOp head = range(main, ra);
         map[r.id()] = {head, {head}};
       }
       UOp one = replace_ranges(s, map);

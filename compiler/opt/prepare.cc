@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ir/loops.h"
 #include "rules/symbolic.h"
 
@@ -89,29 +90,47 @@ UOp gate_accesses(UOp ast, UOp r, UOp inside) {
   return to[ast];
 }
 
+// n / d where the size d divides the size n for sure: both are products of numbers and VARs. Null: it may not, or is all or one of n.
+UOp quotient(UOp n, UOp d) {
+  if (n.is_const() && d.is_const()) return d.as_int() > 1 && d.as_int() < n.as_int() && n.as_int() % d.as_int() == 0 ? idx(n.as_int() / d.as_int()) : UOp{};
+  if (!is_uniform(n) || !is_uniform(d) || n == d || d.is_const(1)) return {};
+  Sum a = sum_of(n), b = sum_of(d);
+  if (a.c || b.terms.size() > 1 || a.terms.size() != 1) return {};
+  i64 ca = a.terms[0].a, cb = b.terms.empty() ? b.c : b.terms[0].a;
+  if (cb <= 0 || ca % cb || (!b.terms.empty() && b.c)) return {};
+  std::vector<UOp> left = factors(a.terms[0].x);
+  if (!b.terms.empty())
+    for (UOp f : factors(b.terms[0].x)) {
+      auto it = std::find(left.begin(), left.end(), f);
+      if (it == left.end()) return {};
+      left.erase(it);
+    }
+  UOp q = idx(ca / cb);
+  for (UOp f : left) q = q * f;
+  return q.is_const(1) ? UOp{} : simplify(q);
+}
+
 // A range read as r/c and r%c becomes two loops.
 bool split_digits(Kernel& k) {
   // The largest divisor first: r/49 and (r%49)/7 are three loops in two steps.
-  UOp best;
-  i64 c = 0;
+  UOp best, c;
   for (UOp u : toposort(k.ast)) {
-    if (!u.in(Op::FloorDiv | Op::FloorMod) || !u.src(1).is_const()) continue;
+    if (!u.in(Op::FloorDiv | Op::FloorMod)) continue;
     UOp r = u.src(0);
-    if (!r.is(Op::Range) || !r.src(0).is_const() || ordered(k, r)) continue;
-    i64 n = r.src(0).as_int(), d = u.src(1).as_int();
-    if (d <= 1 || d >= n || n % d) continue;
-    if (d > c) best = r, c = d;
+    if (!r.is(Op::Range) || ordered(k, r) || !quotient(r.src(0), u.src(1))) continue;
+    if (!c || most(u.src(1)) > most(c)) best = r, c = u.src(1);
   }
   if (!best) return false;
-  i64 id = best.arg<RangeArg>().id, hi = next_axis(k.ast), n = best.src(0).as_int();
+  i64 id = best.arg<RangeArg>().id, hi = next_axis(k.ast);
+  UOp times = quotient(best.src(0), c);
   std::map<u32, UOp> value;
   std::map<u32, std::vector<UOp>> loops;
   for (UOp u : toposort(k.ast)) {
     if (!u.is(Op::Range) || u.arg<RangeArg>().id != id || u.src(0) != best.src(0)) continue;
     RangeArg a = u.arg<RangeArg>(), b = a;
     a.id = hi, b.id = hi + 1;
-    UOp ra = range(idx(n / c), a), rb = range(idx(c), b);
-    value[u.id()] = ra * idx(c) + rb;
+    UOp ra = range(times, a), rb = range(c, b);
+    value[u.id()] = ra * c + rb;
     loops[u.id()] = {ra, rb};
   }
   k.ast = simplify(rebuild(k.ast, value, [&](UOp, std::vector<UOp> l) {
@@ -221,7 +240,7 @@ bool merge_pair(Kernel& k) {
     std::vector<UOp> l = loops_of(u);
     for (size_t i = 0; i + 1 < l.size(); i++) {
       UOp a = l[i], b = l[i + 1];
-      if (ordered(k, a) || ordered(k, b) || !a.src(0).is_const() || !b.src(0).is_const()) continue;
+      if (ordered(k, a) || ordered(k, b) || !is_uniform(a.src(0)) || !b.src(0).is_const()) continue;
       RangeArg aa = a.arg<RangeArg>(), ba = b.arg<RangeArg>();
       // Axes of several loops (rows shared by phases) stay as they are.
       bool shared = false;
@@ -262,7 +281,7 @@ bool merge_pair(Kernel& k) {
       if (!ok) continue;
       RangeArg fa = aa;
       fa.id = next_axis(k.ast);
-      UOp f = range(idx(a.src(0).as_int() * n), fa);
+      UOp f = range(simplify(a.src(0) * n), fa);
       std::map<u32, UOp> value{{a.id(), f / idx(n)}, {b.id(), f % idx(n)}};
       k.ast = rebuild(k.ast, value, [&](UOp, std::vector<UOp> x) {
         auto it = std::find(x.begin(), x.end(), a);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/bounds.h"
 #include "ir/loops.h"
 #include "opt/kernel.h"
 #include "opt/prepare.h"
+#include "rules/symbolic.h"
 
 namespace tg {
 namespace {
@@ -21,6 +23,21 @@ constexpr double kRemoteUs = 0.1e-3;    // a byte that another core wrote: some 
 constexpr double kAgainUs = 1e-6, kAgainFarUs = 3e-6;
 constexpr double kMovedUs = 2e-5;       // a byte that a core reads or writes, of a buffer that its own cache does not hold
 constexpr i64 kMost = 32;
+
+double loop_size(UOp r) { return is_uniform(r.src(0)) ? double(most(r.src(0))) : 4.0; }
+
+// The offset at the largest sizes, without the clamp of a register tile at the end of a free axis: how it moves with the loops.
+UOp plain_offset(UOp offset) {
+  Memo<UOp> to;
+  for (UOp u : toposort(offset)) {
+    std::vector<UOp> src;
+    for (UOp s : u.src()) src.push_back(to[s]);
+    if (u.is(Op::Var)) to[u] = u.src(1);
+    else if (u.is(Op::Min) && is_uniform(u.src(0)) != is_uniform(u.src(1))) to[u] = src[is_uniform(u.src(0)) ? 1 : 0];
+    else to[u] = u.is(Op::Range) || u.nsrc() == 0 || std::equal(src.begin(), src.end(), u.src().begin()) ? u : with_src(u, src);
+  }
+  return simplify(to[offset]);
+}
 
 // Estimated microseconds of one core at 3 GHz: an operation of a vector a cycle or two.
 double work_us(UOp ast) {
@@ -35,7 +52,7 @@ double work_us(UOp ast) {
         if (std::find(d.begin(), d.end(), r) == d.end()) d.push_back(r);
     double times = 1;
     for (UOp r : d)
-      if (r.arg<RangeArg>().kind != AxisKind::Vector) times *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
+      if (r.arg<RangeArg>().kind != AxisKind::Vector) times *= loop_size(r);
     bool cost = is_alu(u.op()) || u.in(Op::Load | Op::Store | Op::Reduce | Op::Cast);
     if (cost && u.dtype().kind != Kind::Index && u.dtype().kind != Kind::Bool) work += times * (u.in(kTranscendental) ? 12 : 0.6);
     if (u.in(Op::Reduce | Op::Fold | Op::Store)) {
@@ -63,10 +80,10 @@ std::vector<Touched> touched(const Kernel& k) {
     while (base.is(Op::After)) base = base.src(0);
     if (!base.is(Op::Param)) continue;
     i64 slot = base.arg_int();
-    UOp offset = physical_offset(k, u.src(0));
+    UOp offset = plain_offset(physical_offset(k, u.src(0)));
     double reach = 1;
     for (UOp r : toposort(offset))
-      if (r.is(Op::Range)) reach *= r.src(0).is_const() ? double(r.src(0).as_int()) : 4.0;
+      if (r.is(Op::Range)) reach *= loop_size(r);
     double elements = 1;
     for (i64 d : k.slots[size_t(slot)].dims) elements *= double(std::max<i64>(d, 1));
     double bytes = std::min(reach, elements) * bits(base.dtype()) / 8;
@@ -189,11 +206,11 @@ Kernel with_tasks(Kernel k) {
     best.opt.part = u8(a.part);
     bool even = in_digits(k.ast, a);
     for (i64 n = 2; n <= std::min(most, a.size); n++) {
-      if (even && a.size % n) continue;
+      if (even && !a.divides(n)) continue;
       // Two cores count most; more must still find work.
       double c = 0;
       for (i64 threads : {2, 4, 8}) c += cost(all, divided, us, *k.target, a.size, n, threads) * (threads == 2 ? 2 : 1);
-      if (a.size % n) c *= 1.02;  // tasks of equal size need no arithmetic to find their bounds
+      if (!a.divides(n)) c *= 1.02;  // tasks of equal size need no arithmetic to find their bounds
       if (!best.opt.arg || c < best.cost * 0.999) best.cost = c, best.opt.arg = n;
     }
     if (best.opt.arg) choices.push_back(best);

@@ -18,7 +18,7 @@ const Target& host() {
 }
 
 // Guards of 64 bytes around each buffer show a store outside; the last one is as long as a vector that reads past the end.
-void run_compiled(std::span<const UOp> list, i64 tasks, const Target& target, std::vector<Values>& buffers) {
+void run_compiled(std::span<const UOp> list, i64 tasks, const Target& target, std::vector<Values>& buffers, std::span<const i64> ints) {
   Result<std::vector<u8>> object = compile_program(list, "kernel", target);
   if (!object) fail(object.why());
   tgb::Memory memory{[](void*, size_t n, size_t align) { return std::aligned_alloc(align, (n + align - 1) / align * align); }, [](void*, void* p) { std::free(p); }, nullptr};
@@ -38,7 +38,7 @@ void run_compiled(std::span<const UOp> list, i64 tasks, const Target& target, st
     std::copy(b.begin(), b.end(), p);
     args.push_back(p);
   }
-  for (i64 t = tasks; t-- > 0;) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), nullptr, t);
+  for (i64 t = tasks; t-- > 0;) reinterpret_cast<tgb::Kernel>(entry.kernel)(args.data(), ints.data(), t);
   for (size_t i = 0; i < buffers.size(); i++) {
     u8* p = static_cast<u8*>(args[i]);
     size_t n = size_t(byte_size(buffers[i].dtype.kind, buffers[i].elems()));

@@ -54,8 +54,9 @@ class Generator {
     c_.graph.arena = std::make_shared<Arena>();
     Arena::Scope scope(*c_.graph.arena);
     if (o_.free_sizes) {
-      free_size_ = pick(1, 9);
-      c_.vars = {{"n", free_size_}};
+      constexpr i64 kFree[] = {1, 2, 3, 5, 7, 8, 9, 13, 16, 21, 33, 64};
+      free_size_ = any(kFree);
+      c_.vars = {{"v0", free_size_}};
     }
     for (i64 i = pick(1, 3); i > 0; i--) input();
     for (int made = 0, tries = 0; made < o_.ops && tries < o_.ops * 50; tries++) made += grow();
@@ -127,7 +128,7 @@ class Generator {
 
   Shape free_dims(const std::vector<i64>& d) {
     Shape s;
-    for (i64 n : d) s.push_back(o_.free_sizes && n == free_size_ ? var("n", 0, 64) : idx(n));
+    for (i64 n : d) s.push_back(o_.free_sizes && n == free_size_ ? var("v0", 0, 64) : idx(n));
     return s;
   }
   void input() {

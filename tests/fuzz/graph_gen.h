@@ -17,7 +17,7 @@ struct Options {
   bool half = true;            // f16 and bf16
   bool wide = true;            // f64
   bool storage = true;         // kinds under 8 bits and 8-bit floats, behind a Cast
-  bool free_sizes = false;     // one dimension is a VAR
+  bool free_sizes = false;     // one dimension is a VAR, called v0
   std::string only;            // names of op groups, comma-separated; empty: all (see kGroups in graph_gen.cc)
 };
 

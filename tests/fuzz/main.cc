@@ -1,5 +1,6 @@
 // Random graphs, each through every stage that can be run here, compared with the interpreter's own answer.
 //   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--elems N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
+//   graph_fuzz --free ...       one dimension is a variable
 //   graph_fuzz --layers ...     networks of layers (layer_gen.h) in place of random nodes; --ops, --elems and --only do nothing
 // --print shows each graph's text; --dump writes graphs, inputs and answers for oracle.py. Exit code 1 if any graph fails; what fails is printed
 // with its seed.
@@ -116,8 +117,8 @@ int main(int argc, char** argv) {
     for (int i = 1; i < argc; i++) {
       std::string_view a = argv[i];
       const char* v = i + 1 < argc ? argv[i + 1] : nullptr;
-      if (a == "--print" || a == "--layers") {
-        (a == "--print" ? show : layers) = true;
+      if (a == "--print" || a == "--layers" || a == "--free") {
+        (a == "--print" ? show : a == "--free" ? o.free_sizes : layers) = true;
         continue;
       }
       if (!v) fail("unknown option or no value for it: ", a);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/eval.h"
 #include "schedule/schedule.h"
 
 namespace tg {
@@ -47,6 +48,43 @@ inline std::string plan_fault(const Schedule& s) {
   }
   if (s.arena_bytes != peak) return str("the arena has ", s.arena_bytes, " bytes, the plan takes ", peak);
   if (s.lower_bound_bytes > peak) return str("the lower bound ", s.lower_bound_bytes, " is above the peak ", peak);
+  return "";
+}
+
+// The same at the sizes of a run: offsets are worked out as the runtime does, from what each buffer lies upon.
+inline std::string plan_fault_at(const Schedule& s, const std::vector<std::pair<std::string, i64>>& vars) {
+  EvalEnv env;
+  env.vars = vars;
+  std::vector<u32> order;
+  for (u32 b = 0; b < s.buffers.size(); b++)
+    if (s.buffers[b].offset >= 0) order.push_back(b);
+  std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return s.buffers[a].offset < s.buffers[b].offset; });
+  std::vector<i64> bytes(s.buffers.size()), at(s.buffers.size(), -1);
+  for (u32 b : order) {
+    bytes[b] = eval_index(s.buffers[b].bytes_of_run(), env);
+    if (bytes[b] > s.buffers[b].bytes) return str("buffer ", b, " has ", bytes[b], " bytes, more than the plan's ", s.buffers[b].bytes);
+    i64 end = 0;
+    for (u32 below : s.buffers[b].lies_on) {
+      if (at[below] < 0) return str("buffer ", b, " lies upon ", below, ", which comes after it");
+      end = std::max(end, (at[below] + bytes[below] + 63) / 64 * 64);
+    }
+    at[b] = end;
+    if (end + bytes[b] > s.arena_bytes) return str("buffer ", b, " ends at ", end + bytes[b], ", outside the arena of ", s.arena_bytes);
+  }
+  auto alive = [&](u32 b, i64 call) {
+    i64 first = -1, last = -1;
+    for (size_t i = 0; i < s.calls.size(); i++)
+      for (u32 x : s.calls[i].buffers)
+        if (x == b) first = first < 0 ? i64(i) : first, last = i64(i);
+    if (s.buffers[b].kind == Buffer::Input) first = 0;
+    if (s.buffers[b].kind == Buffer::Output) first = std::max<i64>(first, 0), last = i64(s.calls.size());
+    return first <= call && call <= last;
+  };
+  for (i64 call = 0; call <= i64(s.calls.size()); call++)
+    for (u32 a : order)
+      for (u32 b : order)
+        if (a < b && bytes[a] && bytes[b] && at[a] < at[b] + bytes[b] && at[b] < at[a] + bytes[a] && alive(a, call) && alive(b, call))
+          return str("buffers ", a, " and ", b, " overlap at the sizes of this run while both are alive");
   return "";
 }
 

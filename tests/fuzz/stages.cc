@@ -39,6 +39,21 @@ Graph chosen_graph(const Case& c, const Target& target) {
   return with_choices(c.graph, target, choices);
 }
 
+// The sizes of a buffer in this run.
+std::vector<i64> sizes(const Buffer& b, const Case& c) {
+  std::vector<i64> d;
+  EvalEnv env;
+  env.vars = c.vars;
+  for (UOp n : b.shape) d.push_back(eval_index(n, env));
+  return d;
+}
+// How a buffer of these sizes lies: free axes have one piece, of the size that they have in the run.
+Layout lies(Layout l, const Buffer& b, std::span<const i64> sizes) {
+  for (LayoutPiece& p : l.pieces)
+    if (!b.shape[size_t(p.axis)].is_const()) p.factor = sizes[size_t(p.axis)];
+  return l;
+}
+
 std::vector<Values> start(const Schedule& s, const Case& c, const Graph& g) {
   std::vector<Values> mem;
   for (const Buffer& b : s.buffers) {
@@ -48,7 +63,8 @@ std::vector<Values> start(const Schedule& s, const Case& c, const Graph& g) {
       mem.push_back(decode(k.dtype, k.dims, k.bytes));
     } else {
       // What nothing writes shows: no kernel makes these numbers.
-      mem.push_back({b.dtype, b.dims, std::vector<u64>(size_t(count(b.dims)), is_float(b.dtype) ? 0x40c81c8000000000 : u64(wrap_int(b.dtype.kind, 85)))});
+      std::vector<i64> d = sizes(b, c);
+      mem.push_back({b.dtype, d, std::vector<u64>(size_t(count(d)), is_float(b.dtype) ? 0x40c81c8000000000 : u64(wrap_int(b.dtype.kind, 85)))});
     }
   }
   return mem;
@@ -66,10 +82,10 @@ void fill_border(const Buffer& b, Values& v) {
   for (i64 i = 0; i < v.elems(); i++) {
     bool border = false;
     i64 rest = i;
-    for (size_t a = b.dims.size(); a-- > 0;) {
-      i64 at = rest % b.dims[a];
-      rest /= b.dims[a];
-      border |= at < b.before[a] || at >= b.dims[a] - b.after[a];
+    for (size_t a = v.dims.size(); a-- > 0;) {
+      i64 at = rest % v.dims[a];
+      rest /= v.dims[a];
+      border |= at < b.before[a] || at >= v.dims[a] - b.after[a];
     }
     if (border) v.v[size_t(i)] = b.fill;
   }
@@ -82,6 +98,7 @@ std::vector<Values> run_calls(const Case& c, F run) {
   Graph g = chosen_graph(c, target);
   Schedule s = schedule(g, target);
   if (std::string bad = plan_fault(s); !bad.empty()) fail("memory plan: ", bad);
+  if (std::string bad = plan_fault_at(s, c.vars); !bad.empty()) fail("memory plan: ", bad);
   std::vector<Values> mem = start(s, c, g);
   for (const Call& call : s.calls) {
     std::vector<Values> bufs;
@@ -100,15 +117,15 @@ std::vector<Values> run_calls(const Case& c, F run) {
 }
 
 std::vector<Values> scheduled(const Case& c) {
-  return run_calls(c, [](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
     if (std::string bad = violation(Spec::Kernel, call.ast); !bad.empty()) fail(bad);
-    eval_kernel(call.ast, bufs);
+    eval_kernel(call.ast, bufs, c.vars);
   });
 }
 
 // The canonical copy, from its text in another arena, as a worker process sees it.
 std::vector<Values> canonical_form(const Case& c) {
-  return run_calls(c, [](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
     Canonical k = canonical(call.ast);
     Arena other;
     Arena::Scope scope(other);
@@ -116,7 +133,11 @@ std::vector<Values> canonical_form(const Case& c) {
     if (canonical(ast).digest != k.digest) fail("the digest changes when the canonical kernel is made canonical again");
     std::vector<Values> mine;
     for (i64 slot : k.slot_of) mine.push_back(bufs[size_t(slot)]);
-    eval_kernel(ast, mine);
+    Vars vars;
+    for (size_t v = 0; v < k.var_of.size(); v++)
+      for (auto& [name, n] : c.vars)
+        if (k.var_of[v].arg_str() == name) vars.push_back({str("v", v), n});
+    eval_kernel(ast, mine, vars);
     for (size_t i = 0; i < mine.size(); i++) bufs[size_t(k.slot_of[i])] = std::move(mine[i]);
   });
 }
@@ -220,11 +241,14 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
     try {
       k = change(std::move(k));
       std::vector<Values> bufs;
-      for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], k.slots[i].layout));
+      for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], lies(k.slots[i].layout, s.buffers[call.buffers[i]], mem[call.buffers[i]].dims)));
       doing = opts_text(k.opts);
       runs(call, doing);
-      run(k, bufs);
-      for (size_t i = 0; i < call.outputs; i++) to_logical(bufs[i], k.slots[i].layout, mem[call.buffers[i]]);
+      run(k, bufs, c.vars);
+      for (size_t i = 0; i < call.outputs; i++) {
+        Values& v = mem[call.buffers[i]];
+        to_logical(bufs[i], lies(k.slots[i].layout, s.buffers[call.buffers[i]], v.dims), v);
+      }
     } catch (const Error& e) {
       fail(call.name, " [", doing, "]: ", e.what(), "\n", print(call.ast));
     }
@@ -234,7 +258,7 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
 
 // Kernels after Opts, still in logical coordinates.
 std::vector<Values> opted(const Case& c) {
-  return run_calls(c, [](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
     Kernel k;
     k.ast = call.ast, k.ordered = call.ordered, k.target = &host();
     for (const Values& v : bufs) {
@@ -246,14 +270,14 @@ std::vector<Values> opted(const Case& c) {
     runs(call, opts_text(k.opts));
     if (std::string bad = violation(Spec::Kernel, k.ast); !bad.empty()) fail("[", opts_text(k.opts), "] ", bad);
     try {
-      eval_kernel(k.ast, bufs);
+      eval_kernel(k.ast, bufs, c.vars);
     } catch (const Error& e) {
       fail("[", opts_text(k.opts), "] ", e.what());
     }
   });
 }
 
-void interpret(const Kernel& k, std::vector<Values>& bufs) {
+void interpret(const Kernel& k, std::vector<Values>& bufs, const Vars& vars) {
   Lowered low = lower(k);
   if (std::string bad = violation(low.linear); !bad.empty()) fail(bad, "\n", print_list(low.linear));
   try {
@@ -262,7 +286,7 @@ void interpret(const Kernel& k, std::vector<Values>& bufs) {
     const std::vector<Values> before = bufs;
     for (i64 t = 0; t < low.tasks; t++) {
       std::vector<Values> mine = before;
-      eval_linear(low.linear, mine, {}, t);
+      eval_linear(low.linear, mine, vars, t);
       for (size_t b = 0; b < mine.size(); b++)
         for (size_t i = 0; i < mine[b].v.size(); i++)
           if (u64 v = mine[b].v[i]; v != before[b].v[i]) {
@@ -279,9 +303,11 @@ std::vector<Values> linear_opts(const Case& c) { return run_lowered(c, with_rand
 std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, chosen, interpret); }
 
 // --- machine code -----------------------------------------------------------------------------------------------------------------------
-void execute(const Kernel& k, std::vector<Values>& bufs) {
+void execute(const Kernel& k, std::vector<Values>& bufs, const Vars& vars) {
   Lowered low = lower(k);
-  run_compiled(low.linear, low.tasks, *k.target, bufs);
+  std::vector<i64> ints;  // the generator calls its VARs v0, v1..
+  for (auto& [name, n] : vars) ints.push_back(n);
+  run_compiled(low.linear, low.tasks, *k.target, bufs, ints);
 }
 std::vector<Values> native(const Case& c) { return run_lowered(c, plain, execute); }
 std::vector<Values> native_opts(const Case& c) { return run_lowered(c, with_random_opts, execute); }
