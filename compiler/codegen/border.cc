@@ -1,6 +1,8 @@
 // The border of an output that lies with one (schedule/borders.cc): for each axis two slabs of the fill value, stored once, by the first task.
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "ir/bounds.h"
+#include "rules/symbolic.h"
 
 namespace tg {
 
@@ -18,7 +20,7 @@ UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target) {
   // The axis that lies innermost runs in lanes.
   i64 innermost = s.layout.pieces.empty() ? -1 : s.layout.pieces.back().axis;
   i64 lanes = std::max<i64>(1, target.vector_bytes / std::max(1, bits(param.dtype()) / 8));
-  std::vector<i64> lo(s.dims.size(), 0), hi = s.dims;  // the box that is still to be surrounded
+  std::vector<UOp> lo(s.dims.size(), idx(0)), hi(param.src().begin(), param.src().end());  // the box that is still to be surrounded
   for (size_t a = 0; a < s.dims.size(); a++) {
     for (int side = 0; side < 2; side++) {
       i64 n = side ? s.after[a] : s.before[a];
@@ -31,22 +33,22 @@ UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target) {
       UOp last, tail;
       for (const LayoutPiece& p : s.layout.pieces) {
         size_t x = size_t(p.axis);
-        i64 begin = lo[x], size = hi[x] - lo[x];
-        if (x == a) begin = side ? s.dims[a] - n : 0, size = n;
+        UOp begin = lo[x], size = simplify(hi[x] - lo[x]);
+        if (x == a) begin = side ? param.src(a) - n : idx(0), size = idx(n);
         if (coords.size() < s.dims.size()) coords.resize(s.dims.size());
         UOp r;
-        if (i64(x) == innermost && lanes > 1 && size % lanes == 0) {
+        if (i64(x) == innermost && lanes > 1 && const_factor(size) % lanes == 0) {
           tail = range(idx(lanes), {id++, 0, 0, AxisKind::Vector});
-          if (size > lanes) last = range(idx(size / lanes), {id++, 0, 0, AxisKind::Loop}), loops.push_back(last), r = last * idx(lanes) + tail;
+          if (!size.is_const(lanes)) last = range(simplify(size / lanes), {id++, 0, 0, AxisKind::Loop}), loops.push_back(last), r = last * idx(lanes) + tail;
           else r = tail;
           loops.push_back(tail);
-        } else if (size == 1) {
+        } else if (size.is_const(1)) {
           r = idx(0);
         } else {
-          r = range(idx(size), {id++, 0, 0, AxisKind::Loop});
+          r = range(size, {id++, 0, 0, AxisKind::Loop});
           loops.push_back(r);
         }
-        coords[x] = r + idx(begin);
+        coords[x] = r + begin;
       }
       std::vector<UOp> ix{param};
       ix.insert(ix.end(), coords.begin(), coords.end());
@@ -54,7 +56,7 @@ UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target) {
       src.insert(src.end(), loops.begin(), loops.end());
       stores.push_back(node(Op::Store, Kind::Void, std::span<const UOp>(src)));
     }
-    lo[a] = s.before[a], hi[a] = s.dims[a] - s.after[a];
+    lo[a] = idx(s.before[a]), hi[a] = param.src(a) - s.after[a];
   }
   return node(Op::Sink, Kind::Void, std::span<const UOp>(stores));
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -44,6 +45,7 @@ class Linearizer {
     find_templates();
     find_rereads();
     find_open_ranges();
+    if (find_guards()) find_open_ranges();
     make_blocks(ast);
     make_items();
     emit_block(0);
@@ -136,6 +138,7 @@ class Linearizer {
           for (UOp s : u.src()) merge(d, deps_[s]);
         if (u.is(Op::Range)) merge(d, {u});
         if (auto it = rereads_.find(u.id()); it != rereads_.end()) merge(d, it->second);
+        if (auto it = guards_.find(u.id()); it != guards_.end()) merge(d, it->second);
         if (closes(u)) {
           std::vector<UOp> c = closed_ranges(u);
           std::erase_if(d, [&](UOp r) { return std::find(c.begin(), c.end(), r) != c.end(); });
@@ -148,6 +151,36 @@ class Linearizer {
         deps_[u] = d;
       }
     }
+  }
+
+  // A loop of free size may not run at all, and then what stands in it may not be read: its address may be outside. LOADs stay in such loops, also
+  // where they depend on nothing that changes there. Not the loops of a reduce that stands before them. Are there any?
+  bool find_guards() {
+    auto maybe_empty = [](UOp r) { return !r.src(0).is_const() && bounds(r.src(0)).lo <= 0; };
+    if (std::none_of(order_.begin(), order_.end(), [&](UOp u) { return u.is(Op::Range) && maybe_empty(u); })) return false;
+    Memo<Deps> around;
+    Memo<u8> read;
+    around[order_.back()];
+    auto by_id = [](UOp x, UOp y) { return x.id() < y.id(); };
+    for (size_t i = order_.size(); i-- > 0;) {  // users before their sources
+      UOp u = order_[i];
+      Deps here = around[u];
+      if (accumulates(u)) std::erase_if(here, [&](UOp r) { return std::find(deps_[u].begin(), deps_[u].end(), r) == deps_[u].end(); });
+      for (UOp r : closed_ranges(u))
+        if (maybe_empty(r)) merge(here, {r});
+      for (size_t k = 0; k < u.nsrc(); k++) {
+        UOp s = u.src(k);
+        Deps there = u.is(Op::After) && k > 0 ? Deps{} : here;  // an effect that is waited for stands before
+        if (read[s]) {
+          Deps both;
+          std::set_intersection(around[s].begin(), around[s].end(), there.begin(), there.end(), std::back_inserter(both), by_id);
+          there = std::move(both);
+        }
+        read[s] = 1, around[s] = std::move(there);
+      }
+      if (u.is(Op::Load) && !around[u].empty()) guards_[u.id()] = around[u];
+    }
+    return !guards_.empty();
   }
 
   int deepest(const Deps& d) {
@@ -473,7 +506,7 @@ class Linearizer {
   std::vector<UOp> order_, out_, constants_;
   Memo<u8> template_, pushed_, other_reader_;
   Memo<Deps> deps_;
-  std::map<u32, Deps> rereads_;  // by LOAD
+  std::map<u32, Deps> rereads_, guards_;  // by LOAD
   Memo<int> group_, home_, site_, node_item_, step_item_;  // item numbers are one more than the index, 0: none
   Memo<int> made_in_;
   Memo<UOp> value_;
