@@ -152,11 +152,60 @@ TEST_F(Opts, OrderedAxesAreLeftAlone) {
     EXPECT_EQ(refusal(o), "axis 1 runs in its order") << o;
   EXPECT_EQ(loops(with(k, "UPCAST 0 2")), "0 LOOP 3, 0/1 UPCAST 2, 1 LOOP 8");
 }
-TEST_F(Opts, AFreeSizeIsNotSplit) {
-  UOp n = var("n", 1, 64), o = buffer({64}), x = buffer({64}), i = range(n, {0, 0, 0, AxisKind::Loop});
-  finish({store(at(o, {i}), load(x, {i}), {i})});
-  EXPECT_EQ(loops(k), "0 LOOP ?");
-  EXPECT_EQ(refusal("UPCAST 0 2"), "axis 0 has no fixed size");
+
+// --- free sizes -------------------------------------------------------------------------------------------------------------------------
+class FreeOpts : public SmallKernel {
+ protected:
+  void SetUp() override { sizes = {0, 1, 2, 7, 16, 33, 64}; }
+  UOp n = var("n", 0, 64);
+  static UOp free_loop(i64 id, UOp size, AxisKind kind = AxisKind::Loop) { return range(size, {id, 0, kind == AxisKind::Reduce, kind}); }
+  // out[i, j] = x[i, j] * 3 for i < n
+  void free_stream() {
+    UOp o = buffer({64, 5}), x = buffer({64, 5}), i = free_loop(0, n), j = loop(1, 5);
+    finish({store(at(o, {i, j}), load(x, {i, j}) * konst_f(Kind::F32, 3), {i, j})});
+  }
+  // out[i] = sum of x[i, l] for l < n
+  void free_sum() {
+    UOp o = buffer({6}), x = buffer({6, 64}), i = loop(0, 6), l = free_loop(1, n, AxisKind::Reduce);
+    finish({store(at(o, {i}), reduce(ReduceKind::Add, load(x, {i, l}), {l}), {i})});
+  }
+};
+TEST_F(FreeOpts, TheLastTileOfUpcastRepeatsTheLastRow) {
+  free_stream();
+  EXPECT_EQ(loops(k), "0 LOOP 64, 1 LOOP 5");
+  EXPECT_EQ(loops(with(k, "UPCAST 0 6")), "0 LOOP 11, 0/1 UPCAST 6, 1 LOOP 5");
+}
+TEST_F(FreeOpts, NotWhereRowsAreWrittenOverWhatTheyAreMadeOf) {
+  UOp o = buffer({64}), i = free_loop(0, n);
+  finish({store(at(o, {i}), load(o, {i}) * konst_f(Kind::F32, 3), {i})});
+  EXPECT_EQ(refusal("UPCAST 0 2"), "the last rows of free axis 0 would be made twice, from what is written over");
+}
+TEST_F(FreeOpts, LanesWantAMultiple) {
+  free_stream();
+  EXPECT_EQ(refusal("VECTOR 0 4"), "axis 0 of size n is no multiple of 4");
+  EXPECT_EQ(loops(with(k, "PADTO 0 4, VECTOR 0 4")), "0 LOOP 16, 0/1 VECTOR 4, 1 LOOP 5");
+  EXPECT_EQ(loops(with(k, "PADTO 0 8, VECTOR 0 4, UPCAST 0 2")), "0 LOOP 8, 0/2 UPCAST 2, 0/1 VECTOR 4, 1 LOOP 5");
+}
+TEST_F(FreeOpts, AKnownMultipleIsEnough) {
+  sizes = {8, 24, 64};
+  n = var("n", 8, 64, 8);
+  free_stream();
+  EXPECT_EQ(loops(with(k, "VECTOR 0 4")), "0 LOOP 16, 0/1 VECTOR 4, 1 LOOP 5");
+  EXPECT_EQ(refusal("PADTO 0 8"), "axis 0 of size 64 is a multiple of 8");
+}
+TEST_F(FreeOpts, PeelLeavesAMultipleAndARemainder) {
+  free_stream();
+  EXPECT_EQ(loops(with(k, "PEEL 0 4, VECTOR 0 4, PADTO 100 4, VECTOR 100 4")),
+            "0 LOOP 16, 0/1 VECTOR 4, 1 LOOP 5, 100 LOOP 1, 100/1 VECTOR 4");
+}
+TEST_F(FreeOpts, TasksHaveEvenShares) {
+  free_stream();
+  EXPECT_EQ(loops(with(k, "THREAD 0 4")), "0/1 TASK 4, 0 LOOP ?, 1 LOOP 5");
+  EXPECT_EQ(loops(with(k, "UPCAST 0 6, THREAD 0 3")), "0/2 TASK 3, 0 LOOP ?, 0/1 UPCAST 6, 1 LOOP 5");
+}
+TEST_F(FreeOpts, LanesOfASumTakeTheIdentityBeyondTheEnd) {
+  free_sum();
+  EXPECT_EQ(loops(with(k, "PADTO 1 8, VECTOR 1 4, UNROLL 1 2, UPCAST 0 3")), "0 LOOP 2, 0/1 UPCAST 3, 1 REDUCE 8, 1/2 UNROLL 2, 1/1 VECTOR 4");
 }
 
 // --- THREAD -----------------------------------------------------------------------------------------------------------------------------

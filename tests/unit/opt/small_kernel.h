@@ -22,6 +22,7 @@ class SmallKernel : public testing::Test {
   Target target;
   std::vector<UOp> params;
   Kernel k;
+  std::vector<i64> sizes{0};  // values of the VAR called n, if a kernel has one, at which kernels are compared
 
   UOp buffer(std::vector<i64> dims, bool constant = false, DType d = Kind::F32) {
     Slot s;
@@ -144,28 +145,31 @@ class SmallKernel : public testing::Test {
     std::memcpy(r.v.data(), to.data(), to.size());
     return r;
   }
-  std::vector<u64> by_kernel(const Kernel& q) {
+  std::vector<u64> by_kernel(const Kernel& q, const Vars& vars) {
     std::vector<Values> b;
     for (size_t i = 0; i < params.size(); i++) b.push_back(content(i));
-    eval_kernel(q.ast, b);
+    eval_kernel(q.ast, b, vars);
     return b[0].v;
   }
-  std::vector<u64> by_list(const Kernel& q) {
+  std::vector<u64> by_list(const Kernel& q, const Vars& vars) {
     Lowered low = lower(q);
     EXPECT_EQ(violation(low.linear), "") << print_list(low.linear);
     std::vector<Values> b;
     for (size_t i = 0; i < params.size(); i++) b.push_back(moved(content(i), q.slots[i].layout, false));
-    for (i64 t = 0; t < low.tasks; t++) eval_linear(low.linear, b, {}, t);
+    for (i64 t = 0; t < low.tasks; t++) eval_linear(low.linear, b, vars, t);
     b[0].dims = k.slots[0].dims;
     return moved(b[0], q.slots[0].layout, true).v;
   }
   void same(const Kernel& before, const Kernel& after) {
     EXPECT_EQ(violation(Spec::Kernel, after.ast), "") << opts_text(after.opts);
-    std::vector<u64> want = by_kernel(before);
     // A packed kernel may read the zeros of a constant's padding, which no logical coordinate names.
     bool packed = std::any_of(after.opts.begin(), after.opts.end(), [](const Opt& o) { return o.kind == OptKind::Pack; });
-    EXPECT_TRUE(packed || by_kernel(after) == want) << "kernel form, " << opts_text(after.opts) << '\n' << print(after.ast);
-    EXPECT_EQ(by_list(after), want) << "linear form, " << opts_text(after.opts) << '\n' << print_list(lower(after).linear);
+    for (i64 n : sizes) {
+      Vars vars{{"n", n}};
+      std::vector<u64> want = by_kernel(before, vars);
+      EXPECT_TRUE(packed || by_kernel(after, vars) == want) << "kernel form, " << opts_text(after.opts) << ", n " << n << '\n' << print(after.ast);
+      EXPECT_EQ(by_list(after, vars), want) << "linear form, " << opts_text(after.opts) << ", n " << n << '\n' << print_list(lower(after).linear);
+    }
   }
 };
 
