@@ -33,7 +33,7 @@ void check_outputs(const OutputOptions& o) {
 
 Graph import_model(const CompileOptions& o, const std::vector<InputShape>& shapes) {
   ImportOptions io;
-  for (const InputShape& s : shapes) io.shapes.push_back({s.input, s.dims});
+  for (const InputShape& s : shapes) io.shapes.push_back({s.input, s.dims, s.names});
   for (const FixedInput& f : o.fixed) io.fixed.push_back({f.input, f.value});
   for (const VarRange& v : o.vars) io.vars.push_back({v.name, v.min, v.max, v.multiple});
   std::string d = settings::DEFAULT_FLOAT();

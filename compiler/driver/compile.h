@@ -14,6 +14,7 @@ namespace tg::driver {
 struct InputShape {
   std::string input;      // an input's name; "*": every input with free dimensions that is not named itself
   std::vector<i64> dims;  // empty: a scalar
+  std::vector<std::string> names;  // "" or the variable (VarRange) that a dim is instead
 };
 struct VarRange {
   std::string name;  // of a free dimension, as the model calls it

@@ -10,7 +10,7 @@
 namespace tg::driver {
 namespace {
 
-constexpr i64 kGraphsVersion = 2, kKernelsVersion = 1;
+constexpr i64 kGraphsVersion = 3, kKernelsVersion = 1;
 
 std::span<const u8> bytes_of(const bundle::Bytes& b) { return b.owned.empty() ? b.borrowed : std::span<const u8>(b.owned); }
 
@@ -32,12 +32,14 @@ Graph parse_graph(Reader& r, std::vector<u32>* constant_of) {
   Arena::Scope scope(*g.arena);
   std::vector<UOp> roots = read_binary(r.blob());
   size_t inputs = r.count(), outputs = r.count();
-  if (roots.size() != 1 + inputs + outputs || !roots[0].is(Op::Sink) || roots[0].nsrc() != outputs) fail(what, " is damaged");
+  if (roots.size() != 1 + inputs + outputs || !roots[0].is(Op::Sink) || roots[0].nsrc() < outputs) fail(what, " is damaged");
   g.sink = roots[0];
   for (size_t i = 0; i < inputs; i++) g.inputs.push_back(read_value(r, roots[1 + i]));
   for (size_t i = 0; i < outputs; i++) g.outputs.push_back(read_value(r, roots[1 + inputs + i]));
   g.state.resize(r.count());
   for (auto& [out, in] : g.state) out = u32(r.num()), in = u32(r.num());
+  g.measured.resize(roots[0].nsrc() - outputs);
+  for (MeasuredSize& m : g.measured) m.name = r.text(), m.min = r.num(), m.max = r.num(), m.multiple = r.num();
   for (i64 c : r.nums()) constant_of->push_back(u32(c));
   return g;
 }
@@ -87,6 +89,11 @@ void check_graph(const Graph& g, const char* what) {
   }
   for (size_t i = 0; i < g.outputs.size(); i++)
     if (g.sink.src(i).dtype() != g.outputs[i].dtype) damaged("output");
+  for (size_t i = 0; i < g.measured.size(); i++) {
+    const MeasuredSize& m = g.measured[i];
+    UOp value = g.sink.src(g.outputs.size() + i);
+    if (value.dtype() != DType(Kind::I64) || rank(value) != 0 || m.min < 0 || m.max < m.min || m.multiple < 1) damaged("measured size");
+  }
 }
 
 }  // namespace
@@ -104,6 +111,7 @@ void put_graph(Writer& w, const Graph& g, std::span<const u32> constant_of) {
     for (const Value& v : *values) w.text(v.name), w.text(name(v.dtype.kind));
   w.num(i64(g.state.size()));
   for (auto [out, in] : g.state) w.num(out), w.num(in);
+  for (const MeasuredSize& m : g.measured) w.text(m.name), w.num(m.min), w.num(m.max), w.num(m.multiple);
   w.nums(std::vector<i64>(constant_of.begin(), constant_of.end()));
 }
 

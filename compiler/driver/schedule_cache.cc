@@ -51,6 +51,7 @@ Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choice
   std::vector<u8> nodes = write_binary(roots);
   h.add(digest(std::span<const u8>(nodes)));
   for (auto [out, in] : g.state) h.add(u64(out)).add(u64(in));
+  for (const MeasuredSize& m : g.measured) h.add(m.name).add(u64(m.min)).add(u64(m.max)).add(u64(m.multiple));
   for (const ConstantData& c : g.constants) h.add(digest(c.bytes));  // values, too: constants of one element become numbers
   for (const Choice& c : choices) h.add(u64(c.picked));
   return h.done();

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "frontend/default_float.h"
 #include "frontend/dequantized.h"
+#include "frontend/elements.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
 #include "frontend/packed_bytes.h"
@@ -118,7 +119,7 @@ class Importer {
     std::map<std::string, UOp> dim_of;  // a free dimension's name: what it became
     for (const ImportOptions::Var& v : opt_.vars) {
       if (v.min < 0 || v.max < v.min || v.multiple < 1) fail("--var ", v.name, ": ", v.min, "..", v.max, ":", v.multiple, " is no range");
-      dim_of[v.name] = var(v.name, v.min, v.max, v.multiple);
+      dim_of[v.name] = v.min == v.max ? idx(v.min) : var(v.name, v.min, v.max, v.multiple);
     }
     std::unordered_set<std::string> used_vars;
     // Dimensions fixed by --shape fix the same name in other inputs too, whichever comes first.
@@ -129,11 +130,13 @@ class Importer {
       const auto& dims = v.type().tensor_type().shape().dim();
       for (int i = 0; i < dims.size() && i < int(given->dims.size()); i++) {
         std::string name = dim_name(dims[i]);
+        if (!given->name(size_t(i)).empty() && !dim_of.count(given->name(size_t(i))))
+          fail("--shape ", v.name(), ": dimension ", i, " is called ", given->name(size_t(i)), ", which no --var gives bounds for");
         if (name.empty()) continue;
-        UOp d = idx(given->dims[i]);
+        UOp d = given_dim(*given, size_t(i), dim_of);
         auto [it, fresh] = dim_of.insert({name, d});
         if (!fresh && it->second != d && !(given->input == "*" && it->second.is(Op::Var)))
-          fail("--shape ", v.name(), ": dimension ", name, " is ", given->dims[i], " here and ", shape_text({it->second}), " elsewhere");
+          fail("--shape ", v.name(), ": dimension ", name, " is ", shape_text({d}), " here and ", shape_text({it->second}), " elsewhere");
       }
     }
     for (const ImportOptions::Shape& s : opt_.shapes)
@@ -173,6 +176,10 @@ class Importer {
   // An optional tensor that the model takes or gives is one with a value.
   static const tgonnx::TypeProto& tensor_or_optional(const tgonnx::TypeProto& t) {
     return t.has_optional_type() && t.optional_type().elem_type().has_tensor_type() ? t.optional_type().elem_type() : t;
+  }
+  static UOp given_dim(const ImportOptions::Shape& s, size_t i, const std::map<std::string, UOp>& dim_of) {
+    std::string name = s.name(i);
+    return name.empty() ? idx(s.dims[i]) : dim_of.at(name);
   }
 
   // "" for a free dimension without a name of its own; some exporters write "?" for each.
@@ -215,31 +222,37 @@ class Importer {
     const auto& type = tensor_or_optional(v.type()).tensor_type();
     const auto& dims = type.shape().dim();
     const ImportOptions::Shape* given = shape_for(v.name());
+    auto at = [&](int i) {
+      if (std::string var = given->name(size_t(i)); !var.empty()) used_vars->insert(var);
+      return given_dim(*given, size_t(i), *dim_of);
+    };
     auto free_dim = [](const auto& d) { return !d.has_dim_value() || d.dim_value() < 0; };
     if (given && given->input == "*" && type.has_shape() && std::none_of(dims.begin(), dims.end(), free_dim)) given = nullptr;
     if (!type.has_shape()) {
       if (!given) fail(file_.path(), ": ", what, " has no declared shape; give one with --shape ", v.name(), "=...");
-      return tg::dims(std::span<const i64>(given->dims));
+      tg::Shape s;
+      for (int i = 0; i < int(given->dims.size()); i++) s.push_back(at(i));
+      return s;
     }
     if (given && int(given->dims.size()) != dims.size())
       fail("--shape ", v.name(), ": ", given->dims.size(), " dimensions for an input with ", dims.size());
     tg::Shape s;
     for (int i = 0; i < dims.size(); i++) {
       if (!free_dim(dims[i])) {
-        if (given && given->dims[i] != dims[i].dim_value())
-          fail("--shape ", v.name(), ": dimension ", i, " is ", dims[i].dim_value(), " in the model, not ", given->dims[i]);
+        if (given && at(i) != idx(dims[i].dim_value()))
+          fail("--shape ", v.name(), ": dimension ", i, " is ", dims[i].dim_value(), " in the model, not ", shape_text({at(i)}));
         s.push_back(idx(dims[i].dim_value()));
         continue;
       }
       std::string name = dim_name(dims[i]);
       auto named = name.empty() ? dim_of->end() : dim_of->find(name);
       if (given && given->input != "*" && (named == dim_of->end() || !named->second.is(Op::Var))) {
-        s.push_back(idx(given->dims[i]));
+        s.push_back(at(i));
       } else if (named != dim_of->end()) {
-        if (named->second.is(Op::Var)) used_vars->insert(name);
+        used_vars->insert(named->second.is(Op::Var) ? std::string(named->second.arg_str()) : name);
         s.push_back(named->second);
       } else if (given) {
-        s.push_back(idx(given->dims[i]));
+        s.push_back(at(i));
       } else {
         note_user(str("dimension ", name.empty() ? str(i) : name, " of ", what, " was not given, it becomes 1; fix it with --shape ",
                       v.name(), "=..."));
@@ -407,8 +420,17 @@ class Importer {
       // Weights stay bytes and a scale, for products to see.
       bool weights = ok && s.value.rank() >= 2 && dequantized(s.value);
       if (ok && !weights) s.value = pool_.fold(s.value.uop());
+      if (ok && !opt_.vars.empty()) s.value = sizes_in_short(s.value);
       define(names, p.output(i), s, bare.where());
     }
+  }
+
+  // Arithmetic on sizes: what it comes to.
+  static Tensor sizes_in_short(const Tensor& t) {
+    if (!is_int(t.dtype()) && t.dtype().kind != Kind::Bool) return t;
+    if (t.uop().in(Op::Const | Op::Constant) || splat(t.uop())) return t;
+    const std::vector<UOp>* v = elements(t.uop());
+    return v ? Tensor(of_elements(t.dtype(), const_shape(t.uop()), *v)) : t;
   }
 
   // --- DEFAULT_FLOAT

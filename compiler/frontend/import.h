@@ -13,9 +13,11 @@ struct ImportOptions {
   struct Shape {
     std::string input;      // an input's name; "*": every input with free dimensions that is not named itself
     std::vector<i64> dims;
+    std::vector<std::string> names;   // of the variables that dims are instead (vars below); "", or none at all: the number counts
+    std::string name(size_t i) const { return i < names.size() ? names[i] : ""; }
   };
   struct Var {
-    std::string name;       // of a free dimension, as the model calls it; it stays free
+    std::string name;       // of a free dimension, as the model or a Shape above calls it; it stays free
     i64 min = 1, max = 1, multiple = 1;
   };
   struct Fixed {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "formats/onnx.pb.h"
+#include "frontend/elements.h"
 #include "frontend/sequence.h"
 
 namespace tg {
@@ -76,6 +77,9 @@ Tensor OnnxNode::operator[](size_t i) const {
   return t;
 }
 bool OnnxNode::is_constant(size_t i) const { return has(i) && !not_tensor(in_[i]) && Pool::current().value(in_[i].uop()); }
+bool OnnxNode::has_dims(size_t i) const {
+  return has(i) && !not_tensor(in_[i]) && !is_float(in_[i].dtype()) && (is_constant(i) || elements(in_[i].uop()));
+}
 const Values& OnnxNode::constant(size_t i) const {
   Tensor x = (*this)[i];
   const Values* v = Pool::current().value(x.uop());
@@ -87,7 +91,7 @@ const Values& OnnxNode::constant(size_t i) const {
   return *v;
 }
 std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
-  if (!has(i) || is_constant(i) || !declared_ || !wants(k)) return {};
+  if (!has(i) || is_constant(i) || has_dims(i) || !declared_ || !wants(k)) return {};
   std::optional<Ints> d = declared_(ctx_, p_.output(int(k)));
   if (d)
     note_(ctx_, str(where(), ": input ", i, " \"", p_.input(int(i)),
@@ -95,6 +99,14 @@ std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
   return d;
 }
 Ints OnnxNode::ints(size_t i) const {
+  if (has_dims(i) && !is_constant(i)) {
+    Ints r;
+    for (UOp e : *elements(in_[i].uop())) {
+      if (!e.is_const()) fail("input ", i, " depends on the free size ", e.str(), ", but must be a number; fix that size with --shape");
+      r.push_back(e.as_int());
+    }
+    return r;
+  }
   const Values& v = constant(i);
   if (is_float(v.dtype)) fail("input ", i, " must be integers, not ", tg::name(v.dtype));
   return Ints(v.v.begin(), v.v.end());
@@ -116,8 +128,19 @@ f64 OnnxNode::number(size_t i) const {
   return v[0];
 }
 Shape OnnxNode::dims(size_t i) const {
+  if (has_dims(i) && !is_constant(i)) {
+    Shape r = *elements(in_[i].uop());
+    for (UOp& e : r)
+      if (e.dtype().kind == Kind::Bool) e = tg::where(e, idx(1), idx(0));
+    return r;
+  }
   Ints v = ints(i);
   return tg::dims(IntSpan(v));
+}
+UOp OnnxNode::dim(size_t i) const {
+  Shape v = dims(i);
+  if (v.size() != 1) fail("input ", i, " must be one number, not ", v.size());
+  return v[0];
 }
 
 // --- attributes -------------------------------------------------------------------------------------------------------------------------

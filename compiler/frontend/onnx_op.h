@@ -86,8 +86,10 @@ class OnnxNode {
   i64 integer(size_t i) const;                             // its only element
   std::vector<f64> floats(size_t i) const;                 // floats or integers
   f64 number(size_t i) const;
-  Shape dims(size_t i) const;                              // elements as dims
+  Shape dims(size_t i) const;                              // elements as dims, which may be expressions of free sizes
+  UOp dim(size_t i) const;                                 // its only element as one
   bool is_constant(size_t i) const;                        // small enough to be read by the above
+  bool has_dims(size_t i) const;                           // dims(i) gives an answer
 
   // Input i decides nothing but the shape of output k, is not known at compile time, and the model declares that shape with fixed sizes: they.
   // The user is told. Otherwise nothing, and asking for the input fails if it is not constant.

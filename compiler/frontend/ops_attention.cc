@@ -4,6 +4,7 @@
 
 #include "frontend/attention.h"
 #include "frontend/onnx_op.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -28,12 +29,13 @@ Tensors attention_op(OnnxNode& n) {
   if (n.has(3)) {
     a.mask = n[3];
     bool whole = a.mask.dim(-1) == k.dim(2) || a.mask.dim(-1).is_const(1);
-    i64 missing = whole ? 0 : k.size(2) - a.mask.size(-1);  // keys beyond the mask are not seen
-    n.require(missing >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
-    if (missing > 0) {
-      Ints zero(a.mask.rank()), end(a.mask.rank());
+    UOp missing = whole ? idx(0) : normal_dim(k.dim(2) - a.mask.dim(-1));  // keys beyond the mask are not seen
+    n.require(bounds(missing).lo >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
+    if (!missing.is_const(0)) {
+      Shape zero(size_t(a.mask.rank()), idx(0)), end = zero;
       end.back() = missing;
-      a.mask = a.mask.pad(zero, end, a.mask.dtype().kind == Kind::Bool ? 0 : -std::numeric_limits<f64>::infinity());
+      Tensor fill = a.mask.like(a.mask.dtype().kind == Kind::Bool ? 0 : -std::numeric_limits<f64>::infinity());
+      a.mask = a.mask.pad(zero, end, PadMode::Constant, fill.uop());
     }
   }
   if (n.has(6)) a.keys = n[6].reshape(Shape{n[6].dim(0), idx(1), idx(1), idx(1)});

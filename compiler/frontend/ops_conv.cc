@@ -4,6 +4,7 @@
 #include "frontend/dequantized.h"
 #include "frontend/sampling.h"
 #include "frontend/spatial.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -28,9 +29,10 @@ Tensor add_bias(OnnxNode& n, const Tensor& y, const Tensor& bias) {
 Tensor conv_of(OnnxNode& n, const Tensor& x, const Tensor& w, const Tensor& bias) {
   n.require(x.rank() >= 3 && w.rank() == x.rank(), "input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()),
             " must have one rank of 3 or more");
-  ConvArgs a = spatial_args(n, x, kernel_dims(w)).conv;
+  SpatialArgs s = spatial_args(n, x, kernel_dims(w));
+  ConvArgs a = s.conv;
   a.groups = n.attr("group", 1);
-  return float_conv(x, w, bias, a);
+  return float_conv(a.pads.empty() ? pad_spatial(x, s.begin, s.end, x.like(0).uop()) : x, w, bias, a);
 }
 
 namespace {
@@ -51,7 +53,7 @@ Tensor conv_transpose(OnnxNode& n) {
   n.require(i64(strides.size()) == axes && i64(dilations.size()) == axes && i64(extra.size()) == axes && i64(pads.size()) == 2 * axes,
             "strides, dilations, output_padding and pads must be given for ", axes, " axes");
   for (i64 i = 0; i < axes; i++)
-    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && x.size(i + 2) > 0,
+    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && bounds(x.dim(i + 2)).lo > 0,
               "kernel, stride, dilation and spatial axes must be positive");
   if (i64(wanted.size()) == axes + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   n.require(wanted.empty() || i64(wanted.size()) == axes, "output_shape must have ", axes, " dims");
@@ -62,18 +64,22 @@ Tensor conv_transpose(OnnxNode& n) {
   if (mode == "VALID") pads.assign(2 * axes, 0);
 
   // Where the output lies in the full result of each axis.
-  Ints begin(axes), out(axes);
+  Ints begin(axes);
+  Shape out(size_t(axes), idx(0));
   for (i64 i = 0; i < axes; i++) {
-    i64 full = strides[i] * (x.size(i + 2) - 1) + extra[i] + (k[i] - 1) * dilations[i] + 1;
+    UOp full = (x.dim(i + 2) - 1) * strides[i] + (extra[i] + (k[i] - 1) * dilations[i] + 1);
     if (!wanted.empty() || same) {
-      out[i] = wanted.empty() ? x.size(i + 2) * strides[i] : wanted[i];
+      out[i] = wanted.empty() ? x.dim(i + 2) * strides[i] : idx(wanted[i]);
       bool given = n.has_attr("pads") && !same;
-      begin[i] = given ? pads[i] : split_padding(std::max<i64>(0, full - out[i]), mode == "SAME_UPPER").first;
+      UOp over = normal_dim(max(full - out[i], idx(0)));
+      n.require(given || over.is_const(), "spatial axis ", i, " of ", shape_text(x.shape()), " is free, and so is how much of the result is cut; give pads");
+      begin[i] = given ? pads[i] : split_padding(over.as_int(), mode == "SAME_UPPER").first;
     } else {
       begin[i] = pads[i];
-      out[i] = full - pads[i] - pads[axes + i];
+      out[i] = full - (pads[i] + pads[axes + i]);
     }
-    n.require(out[i] >= 0, "pads leave no output on spatial axis ", i);
+    out[i] = normal_dim(out[i]);
+    n.require(bounds(out[i]).lo >= 0, "pads leave no output on spatial axis ", i);
   }
 
   DType sum = x.widen().dtype();
@@ -120,12 +126,12 @@ Tensor conv_transpose(OnnxNode& n) {
   Shape ys{x.dim(0), idx(groups * m)};
   for (i64 i = 0; i < axes; i++) ys.push_back(v.dim(i + 2) * strides[i]);
   y = y.reshape(ys);
-  Ints cut_begin(y.rank()), cut_end(y.rank());
+  Shape cut_begin(size_t(y.rank()), idx(0)), cut_end = cut_begin;
   for (i64 i = 0; i < axes; i++) {
-    cut_begin[i + 2] = -begin[i];
-    cut_end[i + 2] = begin[i] + out[i] - y.size(i + 2);
+    cut_begin[size_t(i + 2)] = idx(-begin[i]);
+    cut_end[size_t(i + 2)] = normal_dim(out[i] - y.dim(i + 2) + begin[i]);
   }
-  y = y.pad(cut_begin, cut_end);
+  y = y.pad(cut_begin, cut_end, PadMode::Constant, y.like(0).uop());
   return add_bias(n, y, n.has(2) ? n[2].cast(sum) : Tensor()).cast(n[0].dtype());
 }
 
@@ -201,6 +207,7 @@ Tensor deform_conv(OnnxNode& n) {
   Tensor x = n[0], w = n[1], offset = n[2];
   n.require(x.rank() == 4 && w.rank() == 4 && offset.rank() == 4, "only two spatial axes are built");
   SpatialArgs sp = spatial_args(n, x, kernel_dims(w));
+  (void)sp.fixed_pads(n);
   i64 groups = n.attr("group", 1), og = n.attr("offset_group", 1), c = x.size(1), m = w.size(0), kh = sp.k[0], kw = sp.k[1];
   n.require(groups > 0 && og > 0 && c % og == 0 && m % groups == 0 && w.size(1) * groups == c, "weight ", shape_text(w.shape()),
             " with group=", groups, ", offset_group=", og, " over input ", shape_text(x.shape()));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/onnx_op.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -46,7 +47,7 @@ Tensor scatter_elements(OnnxNode& n) {
             shape_text(index.shape()), ", updates ", shape_text(updates.shape()));
   std::vector<Tensor> all;
   for (i64 a = 0; a < x.rank(); a++) {
-    n.require(a == axis || index.size(a) <= x.size(a), "indices ", shape_text(index.shape()), " reach outside ", shape_text(x.shape()));
+    n.require(a == axis || always_le(index.dim(a), x.dim(a)), "indices ", shape_text(index.shape()), " reach outside ", shape_text(x.shape()));
     all.push_back(a == axis ? index : iota_along(index.shape(), a));
   }
   return x.scatter(all, updates, scatter_kind(n));
@@ -85,7 +86,7 @@ Tensor tensor_scatter(OnnxNode& n) {
     s[0] = past.dim(0);
     at = at + n[2].cast(Kind::I64).reshape(s);
   }
-  if (mode == "circular") at = at.floor_mod(at.like(f64(past.size(axis))));
+  if (mode == "circular") at = at.floor_mod(at.like(past.dim(axis)));
   std::vector<Tensor> all;
   for (i64 a = 0; a < past.rank(); a++) all.push_back(a == axis ? at : iota_along(update.shape(), a));
   return past.scatter(all, update, ScatterKind::Set);
@@ -93,32 +94,36 @@ Tensor tensor_scatter(OnnxNode& n) {
 
 Tensors top_k(OnnxNode& n) {
   Tensor x = n[0];
-  i64 axis = x.axis(n.attr("axis", -1)), k;
+  i64 axis = x.axis(n.attr("axis", -1));
+  UOp k;
   if (auto d = n.declared(0, 1)) {
     n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
-    k = (*d)[axis];
+    k = idx((*d)[axis]);
   } else {
-    k = n.opset() < 10 ? n.attr_int("k") : n.integer(1);
+    k = n.opset() < 10 ? idx(n.attr_int("k")) : n.dim(1);
   }
-  n.require(k >= 0 && k <= x.size(axis), "k is ", k, " of an axis of ", x.size(axis));
-  Tensor order = x.sort_order(axis, n.attr("largest", 1) != 0).shrink(axis, 0, k);
+  n.require(bounds(k).lo >= 0 && always_le(k, x.dim(axis)), "k is ", k.str(), " of an axis of ", x.dim(axis).str(),
+            k.is_const() && x.dim(axis).is_const() ? "" : ", which is less for some sizes");
+  Tensor order = x.sort_order(axis, n.attr("largest", 1) != 0).shrink(axis, idx(0), k);
   return {x.take_along(axis, order), order};
 }
 
 Tensor one_hot(OnnxNode& n) {
   auto declared = n.declared(0, 1);
   i64 place = n.attr("axis", -1);
-  i64 depth = declared && !declared->empty() ? declared->at(size_t(place < 0 ? place + i64(declared->size()) : place)) : i64(n.number(1));
+  UOp depth = declared && !declared->empty() ? idx(declared->at(size_t(place < 0 ? place + i64(declared->size()) : place)))
+              : n.has_dims(1)                ? n.dim(1)
+                                             : idx(i64(n.number(1)));
   Tensor index = n[0], values = n[2];
-  n.require(depth > 0, "a depth of ", depth);
+  n.require(bounds(depth).lo > 0, "a depth of ", depth.str());
   n.require(values.rank() == 1 && values.size(0) == 2, "values ", shape_text(values.shape()), " are not two");
   i64 r = index.rank() + 1, axis = n.attr("axis", -1);
   n.require(axis >= -r && axis < r, "axis ", axis, " for a result of rank ", r);
   if (axis < 0) axis += r;
   Tensor i = index.cast(Kind::I64);
-  i = where(i.lt(i.like(0)), i + f64(depth), i).unsqueeze(axis);  // out of range: no element is on
+  i = where(i.lt(i.like(0)), i + i.like(depth), i).unsqueeze(axis);  // out of range: no element is on
   Shape s(r, idx(1));
-  s[axis] = idx(depth);
+  s[axis] = depth;
   Tensor on = values.shrink(0, 1, 1).reshape(Shape{}), off = values.shrink(0, 0, 1).reshape(Shape{});
   return where(i.eq(Tensor::arange(depth).reshape(s)), on, off);
 }
@@ -138,7 +143,7 @@ Tensor compress(OnnxNode& n) {
     if (c[i]) keep.push_back(i64(i));
   if (!n.has_attr("axis")) x = x.reshape(Ints{-1});
   i64 axis = n.attr("axis", 0);
-  n.require(i64(c.size()) <= x.size(axis), "a condition of ", c.size(), " for an axis of ", x.size(axis));
+  n.require(i64(c.size()) <= bounds(x.dim(axis)).lo, "a condition of ", c.size(), " for an axis of ", x.dim(axis).str());
   return x.take(axis, Tensor::ints(keep));
 }
 

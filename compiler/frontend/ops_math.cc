@@ -108,7 +108,7 @@ Tensor prelu(OnnxNode& n) {
 // One slope, or one a channel.
 Tensor prelu_6(OnnxNode& n) {
   Tensor x = n[0], slope = n[1];
-  if (slope.numel() == 1)
+  if (elems(slope.shape()).is_const(1))
     slope = slope.reshape(Shape{});
   else
     slope = slope.reshape(Shape{elems(slope.shape())});

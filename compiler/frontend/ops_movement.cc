@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/elements.h"
 #include "frontend/onnx_op.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -17,15 +19,20 @@ std::optional<Ints> axes_of(OnnxNode& n, size_t i, bool attribute) {
 Tensor reshape(OnnxNode& n) {
   Tensor x = n[0];
   if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
-  Ints s = n.ints(1);
-  if (!n.attr("allowzero", 0))
-    for (size_t i = 0; i < s.size(); i++)
-      if (s[i] == 0) {
-        n.require(i64(i) < x.rank(), "dimension ", i, " is copied (0) from an input of rank ", x.rank());
-        s[i] = x.size(i);
-      }
-  for (i64 d : s) n.require(d >= -1, "a dimension of ", d);
-  return x.reshape(s);
+  Shape s = n.dims(1);
+  std::optional<i64> rest;
+  for (size_t i = 0; i < s.size(); i++) {
+    if (s[i].is_const(0) && !n.attr("allowzero", 0)) {
+      n.require(i64(i) < x.rank(), "dimension ", i, " is copied (0) from an input of rank ", x.rank());
+      s[i] = x.dim(i64(i));
+    } else if (s[i].is_const(-1)) {
+      n.require(!rest, "reshape to ", shape_text(s), ": more than one -1");
+      rest = i64(i);
+    } else {
+      n.require(bounds(s[i]).lo >= 0, "a dimension of ", s[i].str());
+    }
+  }
+  return rest ? x.reshape(s, *rest) : x.reshape(s);
 }
 
 Tensor flatten(OnnxNode& n) {
@@ -49,8 +56,8 @@ Tensor squeeze(OnnxNode& n) {
   if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
   if (auto a = axes_of(n, 1, attribute)) return x.squeeze(*a);
   Ints ones;
-  for (i64 i = 0; i < x.rank(); i++)
-    if (x.size(i) == 1) ones.push_back(i);
+  for (i64 i = 0; i < x.rank(); i++)  // a free size that may be 1 is not
+    if (x.dim(i).is_const(1)) ones.push_back(i);
   return x.squeeze(ones);
 }
 template <bool attribute>
@@ -78,33 +85,35 @@ Tensor concat(OnnxNode& n) {
 Tensors split(OnnxNode& n) {
   Tensor x = n[0];
   i64 axis = n.attr("axis", 0), parts = i64(n.outputs());
-  Ints sizes;
+  Shape sizes;
   if (n.opset() < 13)
-    sizes = n.attr("split", Ints{});
+    sizes = dims(IntSpan(n.attr("split", Ints{})));
   else if (n.declared(0, 1))
     for (i64 k = 0; k < parts; k++) {
       auto d = n.declared(size_t(k), 1);
-      if (!d || i64(d->size()) != x.rank()) return sizes = n.ints(1), Tensors{};  // fails
-      sizes.push_back((*d)[x.axis(axis)]);
+      if (!d || i64(d->size()) != x.rank()) return sizes = n.dims(1), Tensors{};  // fails
+      sizes.push_back(idx((*d)[x.axis(axis)]));
     }
   else if (n.has(1))
-    sizes = n.ints(1);
+    sizes = n.dims(1);
   if (sizes.empty()) {
-    i64 m = x.size(axis);
+    UOp m = x.dim(axis);
     if (n.has_attr("num_outputs")) {
       n.require(n.attr_int("num_outputs") == parts, "num_outputs is ", n.attr_int("num_outputs"), ", the node has ", parts, " outputs");
-      i64 chunk = (m + parts - 1) / parts;  // the last part may be smaller
-      for (i64 i = 0; i < parts; i++) sizes.push_back(std::clamp(m - i * chunk, i64(0), chunk));
+      UOp chunk = normal_dim((m + (parts - 1)) / parts);  // the last part may be smaller
+      for (i64 i = 0; i < parts; i++) sizes.push_back(normal_dim(min(max(m - chunk * i, idx(0)), chunk)));
     } else {
-      n.require(m % parts == 0, "axis of ", m, " does not split into ", parts, " equal parts");
-      sizes.assign(parts, m / parts);
+      auto part = whole_quotient(m, idx(parts));
+      n.require(bool(part), "axis of ", m.str(), " does not split into ", parts, " equal parts",
+                m.is_const() ? "" : " for all sizes; give the size a multiple, --var NAME=MIN..MAX:MULTIPLE");
+      sizes.assign(size_t(parts), *part);
     }
   }
   n.require(i64(sizes.size()) == parts, sizes.size(), " sizes for ", parts, " outputs");
   return x.split(axis, sizes);
 }
 
-Tensor slice_of(OnnxNode& n, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps) {
+Tensor slice_of(OnnxNode& n, const Shape& starts, const Shape& ends, const Ints& axes, const Ints& steps) {
   n.require(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
             "starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(), " numbers");
   Tensor x = n[0];
@@ -119,7 +128,8 @@ Ints first_axes(size_t n) {
 }
 Tensor slice_1(OnnxNode& n) {
   Ints starts = n.attr_ints("starts");
-  return slice_of(n, starts, n.attr_ints("ends"), n.attr("axes", first_axes(starts.size())), Ints(starts.size(), 1));
+  Ints ends = n.attr_ints("ends");
+  return slice_of(n, dims(IntSpan(starts)), dims(IntSpan(ends)), n.attr("axes", first_axes(starts.size())), Ints(starts.size(), 1));
 }
 // Of starts, axes or steps known only at run time: every axis is read at begin + i*step.
 Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
@@ -133,9 +143,9 @@ Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
     Tensor mine = axes.eq(axes.like(f64(a))), zero = starts.like(0);
     Tensor begin = where(mine, starts, zero).sum(Ints{0}), step = where(mine, steps, zero).sum(Ints{0});
     step = where(step.eq(step.like(0)), step.like(1), step);  // the axis is not sliced
-    f64 m = f64(x.size(a));
+    Tensor m = begin.like(x.dim(a));
     begin = where(begin.lt(begin.like(0)), begin + m, begin);
-    begin = begin.clip(begin.like(0), where(step.lt(step.like(0)), begin.like(m - 1), begin.like(m)));
+    begin = begin.clip(begin.like(0), where(step.lt(step.like(0)), m - 1.0, m));
     Shape s(x.rank(), idx(1));
     s[a] = idx(out[a]);
     all.push_back((begin + Tensor::arange(out[a]) * step).reshape(s));
@@ -145,8 +155,8 @@ Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
 Tensor slice_10(OnnxNode& n) {
   for (size_t i : {1, 2, 3, 4})
     if (auto d = n.declared(0, i)) return slice_at_run_time(n, *d);
-  Ints starts = n.ints(1);
-  return slice_of(n, starts, n.ints(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
+  Shape starts = n.dims(1);
+  return slice_of(n, starts, n.dims(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
 }
 
 PadMode pad_mode(OnnxNode& n) {
@@ -157,14 +167,17 @@ PadMode pad_mode(OnnxNode& n) {
   n.fail("mode \"", mode, "\"; known: constant, reflect, edge, wrap");
 }
 
-Tensor pad_of(OnnxNode& n, const Tensor& x, const Ints& pads, const Ints& axes, UOp value) {
+Tensor pad_of(OnnxNode& n, const Tensor& x, const Shape& pads, const Ints& axes, UOp value) {
   n.require(pads.size() == axes.size() * 2, pads.size(), " pads for ", axes.size(), " axes");
   (void)x.axes(axes);
-  Ints begin(x.rank()), end(x.rank());
+  Shape begin(size_t(x.rank()), idx(0)), end = begin;
   for (size_t i = 0; i < axes.size(); i++) begin[x.axis(axes[i])] = pads[i], end[x.axis(axes[i])] = pads[axes.size() + i];
   return x.pad(begin, end, pad_mode(n), value);
 }
-Tensor pad_2(OnnxNode& n) { return pad_of(n, n[0], n.attr_ints("pads"), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop()); }
+Tensor pad_2(OnnxNode& n) {
+  Ints pads = n.attr_ints("pads");
+  return pad_of(n, n[0], dims(IntSpan(pads)), n[0].all_axes(), n[0].like(n.attr("value", 0.0f)).uop());
+}
 // Of pads known only at run time: element i of an axis is x's at i - begin.
 Tensor pad_at_run_time(OnnxNode& n, const Ints& out) {
   Tensor x = n[0], pads = n[1].cast(Kind::I64);
@@ -177,7 +190,7 @@ Tensor pad_at_run_time(OnnxNode& n, const Ints& out) {
   Tensor inside = Tensor::full(Shape(x.rank(), idx(1)), Kind::Bool, 1);
   for (i64 a = 0; a < x.rank(); a++) {
     Tensor begin = where(axes.eq(axes.like(f64(a))), begins, begins.like(0)).sum(Ints{0});
-    f64 m = f64(x.size(a));
+    UOp m = x.dim(a);
     Shape s(x.rank(), idx(1));
     s[a] = idx(out[a]);
     Tensor i = (Tensor::arange(out[a]) - begin).reshape(s);
@@ -191,7 +204,8 @@ Tensor pad_at_run_time(OnnxNode& n, const Ints& out) {
 Tensor pad_11(OnnxNode& n) {
   Tensor x = n[0];
   if (auto d = n.declared(0, 1)) return pad_at_run_time(n, *d);
-  Ints pads = n.ints(1), axes = n.has(3) ? n.ints(3) : x.all_axes();
+  Shape pads = n.dims(1);
+  Ints axes = n.has(3) ? n.ints(3) : x.all_axes();
   if (!n.has(2) || n.attr("mode", "constant") != "constant") return pad_of(n, x, pads, axes, konst(x.dtype(), 0));
   n.require(n[2].numel() == 1 && n[2].dtype() == x.dtype(), "the value must be one number of the input's dtype");
   if (n.is_constant(2)) return pad_of(n, x, pads, axes, konst_bits(x.dtype(), n.constant(2).v[0]));
@@ -202,24 +216,24 @@ Tensor pad_11(OnnxNode& n) {
 
 Tensor tile(OnnxNode& n) {
   Tensor x = n[0];
-  Ints r;
+  Shape r;
   if (auto d = n.declared(0, 1)) {
-    for (i64 a = 0; a < x.rank() && a < i64(d->size()); a++) r.push_back(x.size(a) ? (*d)[a] / x.size(a) : 1);
+    for (i64 a = 0; a < x.rank() && a < i64(d->size()); a++) r.push_back(idx(x.size(a) ? (*d)[a] / x.size(a) : 1));
   } else {
-    r = n.ints(1);
+    r = n.dims(1);
   }
   n.require(i64(r.size()) == x.rank(), r.size(), " repeats for rank ", x.rank());
   for (i64 a = 0; a < x.rank(); a++)
-    if (r[a] != 1) x = x.repeat(a, r[a]);
+    if (!r[size_t(a)].is_const(1)) x = x.repeat(a, r[size_t(a)]);
   return x;
 }
 
 Tensor shape_op(OnnxNode& n) {
-  Ints s = n[0].sizes();
+  const Shape& s = n[0].shape();
   i64 r = i64(s.size());
   auto at = [&](i64 v) { return std::clamp<i64>(v < 0 ? v + r : v, 0, r); };
   i64 b = at(n.attr("start", 0)), e = at(n.attr("end", r));
-  return Tensor::ints(Ints(s.begin() + b, s.begin() + std::max(b, e)));
+  return Tensor::sizes_as_ints(Shape(s.begin() + b, s.begin() + std::max(b, e)));
 }
 
 Tensor constant(OnnxNode& n) {
@@ -239,14 +253,14 @@ Tensor constant(OnnxNode& n) {
 
 Tensor constant_of_shape(OnnxNode& n) {
   auto declared = n.declared(0, 0);
-  Ints s = declared ? *declared : n.ints(0);
-  for (i64 d : s) n.require(d >= 0, "a dimension of ", d);
+  Shape s = declared ? dims(IntSpan(*declared)) : n.dims(0);
+  for (UOp d : s) n.require(bounds(d).lo >= 0, "a dimension of ", d.str());
   UOp c = konst(Kind::F32, 0);
   if (n.has_attr("value")) {
     c = splat(n.attr_tensor("value").uop());
     n.require(bool(c), "value must be one number");
   }
-  return Tensor::full(dims(IntSpan(s)), c);
+  return Tensor::full(s, c);
 }
 
 Tensor range(OnnxNode& n) {
@@ -257,6 +271,17 @@ Tensor range(OnnxNode& n) {
       n.require(s->size() == 1, "the declared result has rank ", s->size());
       return start + Tensor::arange((*s)[0]).cast(d) * delta;
     }
+  // Of whole numbers that are made of free sizes.
+  const std::vector<UOp>* of[3];
+  for (size_t i = 0; i < 3; i++) of[i] = elements(n[i].uop());
+  if (of[0] && of[1] && of[2] && (*of[2])[0].is_const() && !(n.is_constant(0) && n.is_constant(1))) {
+    UOp a = (*of[0])[0], b = (*of[1])[0];
+    i64 s = (*of[2])[0].as_int();
+    n.require(s != 0, "a delta of 0");
+    UOp span = s > 0 ? b - a : a - b, step = idx(s > 0 ? s : -s);
+    Tensor i = Tensor::arange(normal_dim(max((span + (step - 1)) / step, idx(0))), is_float(d) ? DType(Kind::I64) : d);
+    return start + i.cast(d) * delta;
+  }
   n.require(n.is_constant(0) && n.is_constant(1) && n.is_constant(2), "start, limit and delta must be known at compile time");
   i64 count;
   if (is_float(d)) {
@@ -300,19 +325,21 @@ Tensor depth_to_space(OnnxNode& n) {
   Tensor x = n[0];
   i64 b = n.attr_int("blocksize");
   n.require(x.rank() == 4 && b > 0 && x.size(1) % (b * b) == 0, "input ", shape_text(x.shape()), " with blocksize ", b);
-  i64 N = x.size(0), c = x.size(1) / (b * b), h = x.size(2), w = x.size(3);
+  UOp N = x.dim(0), c = idx(x.size(1) / (b * b)), h = x.dim(2), w = x.dim(3), bb = idx(b);
   std::string mode = n.attr("mode", "DCR");
   n.require(mode == "DCR" || mode == "CRD", "mode must be DCR or CRD, not ", mode);
-  Tensor y = mode == "DCR" ? x.reshape(Ints{N, b, b, c, h, w}).permute(Ints{0, 3, 4, 1, 5, 2})
-                           : x.reshape(Ints{N, c, b, b, h, w}).permute(Ints{0, 1, 4, 2, 5, 3});
-  return y.reshape(Ints{N, c, h * b, w * b});
+  Tensor y = mode == "DCR" ? x.reshape(Shape{N, bb, bb, c, h, w}).permute(Ints{0, 3, 4, 1, 5, 2})
+                           : x.reshape(Shape{N, c, bb, bb, h, w}).permute(Ints{0, 1, 4, 2, 5, 3});
+  return y.reshape(Shape{N, c, h * b, w * b});
 }
 Tensor space_to_depth(OnnxNode& n) {
   Tensor x = n[0];
   i64 b = n.attr_int("blocksize");
-  n.require(x.rank() == 4 && b > 0 && x.size(2) % b == 0 && x.size(3) % b == 0, "input ", shape_text(x.shape()), " with blocksize ", b);
-  i64 N = x.size(0), c = x.size(1), h = x.size(2) / b, w = x.size(3) / b;
-  return x.reshape(Ints{N, c, h, b, w, b}).permute(Ints{0, 3, 5, 1, 2, 4}).reshape(Ints{N, c * b * b, h, w});
+  n.require(x.rank() == 4 && b > 0, "input ", shape_text(x.shape()), " with blocksize ", b);
+  auto h = whole_quotient(x.dim(2), idx(b)), w = whole_quotient(x.dim(3), idx(b));
+  n.require(h && w, "input ", shape_text(x.shape()), " does not divide into blocks of ", b);
+  UOp N = x.dim(0), c = x.dim(1), bb = idx(b);
+  return x.reshape(Shape{N, c, *h, bb, *w, bb}).permute(Ints{0, 3, 5, 1, 2, 4}).reshape(Shape{N, c * (b * b), *h, *w});
 }
 
 Tensor reverse_sequence(OnnxNode& n) {
@@ -341,7 +368,7 @@ constexpr OnnxOp kMovementOps[] = {
   {"Reshape",         5, reshape},
   {"ReverseSequence",10, reverse_sequence},
   {"Shape",           1, shape_op},
-  {"Size",            1, [](OnnxNode& n) { return Tensor::integer(Kind::I64, n[0].numel()); }},
+  {"Size",            1, [](OnnxNode& n) { return Tensor::integer(Kind::I64, 0).like(elems(n[0].shape())); }},
   {"Slice",           1, slice_1},     // starts, ends and axes are attributes
   {"Slice",          10, slice_10},
   {"SpaceToDepth",    1, space_to_depth},

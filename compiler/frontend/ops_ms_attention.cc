@@ -21,12 +21,14 @@ Tensor added_mask(OnnxNode& n, const Tensor& mask, UOp batch, UOp total, f64 fil
     return added(mask.rank() == 2 ? seen.unsqueeze(Ints{1, 2}) : seen.unsqueeze(1));
   }
   n.require(mask.rank() == 1, "a mask of shape ", shape_text(mask.shape()), " is not supported");
-  i64 b = constant_dim(batch), count = mask.size(0);
-  n.require(count == b || count == 2 * b || count == 3 * b + 2, "mask ", shape_text(mask.shape()), " for a batch of ", b);
+  UOp count = mask.dim(0);
+  bool both = count == normal_dim(batch * 2);
+  n.require(count == batch || both || count == normal_dim(batch * 3 + 2), "mask ", shape_text(mask.shape()), " for a batch of ",
+            shape_text({batch}));
   Tensor j = Tensor::arange(total).cast(mask.dtype());
-  auto column = [&](i64 from) { return mask.shrink(0, from, b).reshape(Ints{b, 1, 1, 1}); };
-  Tensor seen = j.lt(column(0));
-  if (count == 2 * b) seen = seen & j.ge(column(b));
+  auto column = [&](UOp from) { return mask.shrink(0, from, batch).reshape(Shape{batch, idx(1), idx(1), idx(1)}); };
+  Tensor seen = j.lt(column(idx(0)));
+  if (both) seen = seen & j.ge(column(batch));
   return added(seen.expand(Shape{batch, idx(1), idx(1), total}));
 }
 
@@ -129,18 +131,19 @@ Tensors multi_head_attention(OnnxNode& n) {
 Tensor cache_rows(const Tensor& cache, const Tensor& positions) { return cache.take(0, positions); }
 
 // New keys (B, H, S, D) written into a cache of `total` places from place past[b] on.
-Tensor append(const Tensor& cache, const Tensor& fresh, const Tensor& past, i64 total) {
-  i64 steps = fresh.size(2);
+Tensor append(const Tensor& cache, const Tensor& fresh, const Tensor& past, UOp total) {
+  UOp steps = fresh.dim(2);
   Tensor j = Tensor::arange(total), at = j - past.reshape(Shape{past.dim(0), idx(1)});  // (B, total): the new key of each place
-  Tensor is_new = (at.ge(at.like(0)) & at.lt(at.like(f64(steps)))).reshape(Shape{past.dim(0), idx(1), idx(total), idx(1)});
+  Tensor is_new = (at.ge(at.like(0)) & at.lt(at.like(steps))).reshape(Shape{past.dim(0), idx(1), total, idx(1)});
   Tensor lead[] = {Tensor::arange(fresh.dim(0)).reshape(Shape{fresh.dim(0), idx(1), idx(1)}),
                    Tensor::arange(fresh.dim(1)).reshape(Shape{fresh.dim(1), idx(1)}),
-                   at.clip(at.like(0), at.like(f64(steps - 1))).unsqueeze(1), Tensor()};
+                   at.clip(at.like(0), at.like(steps - 1)).unsqueeze(1), Tensor()};
   Tensor placed = fresh.gather(lead);
   Tensor old = placed * 0.0;
   if (cache) {
-    Ints zero(4), end{0, 0, total - cache.size(2), 0};
-    old = cache.pad(zero, end);
+    Shape zero(4, idx(0)), end = zero;
+    end[2] = normal_dim(total - cache.dim(2));
+    old = cache.pad(zero, end, PadMode::Constant, cache.like(0).uop());
   } else {
     old = Tensor::full(placed.shape(), placed.dtype(), 0);
   }
@@ -162,11 +165,13 @@ Tensors group_query_attention(OnnxNode& n) {
     h = {split_heads(p[0], heads), split_heads(p[1], kv), split_heads(p[2], kv)};
   }
   UOp batch = h.q.dim(0);
-  i64 steps = h.q.size(2), total = n.integer(6), room = std::max(total, n.has(3) ? n[3].size(2) : 0);
+  UOp steps = h.q.dim(2), total = n.dim(6), room = n.has(3) ? normal_dim(max(total, n[3].dim(2))) : total;
   bool prompt = steps == total;
+  n.require(prompt || always_lt(steps, total), "there may be no past keys for some sizes (", steps.str(), " new of ", total.str(),
+            "), which makes another graph; raise the smallest size of the past to 1");
   // The keys of each batch entry before the new ones. At a prompt there are none, and the new ones may be padded at the end.
   Tensor real = n[5].flatten().cast(Kind::I64) + 1.0;
-  Tensor past = prompt ? Tensor::full(Shape{batch}, Kind::I64, 0) : real - f64(steps);
+  Tensor past = prompt ? Tensor::full(Shape{batch}, Kind::I64, 0) : real - real.like(steps);
   auto head_norm = [&](const Tensor& x, size_t weight, const char* epsilon) {
     Tensor w = x.widen();
     f64 eps = n.attr(epsilon, n.attr("qk_norm_epsilon", 1e-6f));
@@ -197,8 +202,9 @@ Tensors group_query_attention(OnnxNode& n) {
   i64 window = n.attr("local_window_size", -1);
   if (window >= 0) a.window = window;
   if (n.has(10)) {
-    Ints zero(4), end{0, 0, 0, room - n[10].size(3)};
-    a.mask = n[10].pad(zero, end);
+    Shape zero(4, idx(0)), end = zero;
+    end[3] = normal_dim(room - n[10].dim(3));
+    a.mask = n[10].pad(zero, end, PadMode::Constant, n[10].like(0).uop());
   }
   if (n.has(11))
     a.sink = n[11].reshape(Ints{heads, 1, 1});

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx_op.h"
 #include "frontend/spatial.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -12,22 +13,27 @@ namespace {
 // The window of a pool; with ceil_mode the end pads grow so that the last, partial window fits. `given` keeps the node's own pads.
 struct PoolArgs {
   SpatialArgs s;
-  Ints given;
+  Shape given_end;  // without what ceil_mode adds to s.end
 };
 PoolArgs pool_args(const OnnxNode& n, const Tensor& x) {
   PoolArgs p{spatial_args(n, x), {}};
-  p.given = p.s.conv.pads;
+  p.given_end = p.s.end;
   if (!n.attr("ceil_mode", 0)) return p;
-  i64 axes = i64(p.s.k.size());
-  for (i64 i = 0; i < axes; i++) {
-    i64 in = x.size(i + 2), stride = p.s.conv.strides[i], reach = (p.s.k[i] - 1) * p.s.conv.dilations[i] + 1;
-    i64 begin = p.given[i], end = p.given[axes + i], span = in + begin + end - reach;
-    if (span < 0) continue;  // refused by the window itself
-    i64 out = (span + stride - 1) / stride + 1;
-    if ((out - 1) * stride >= in + begin) out--;  // the last window must start inside the input or its begin pads
-    p.s.conv.pads[axes + i] = std::max(end, (out - 1) * stride + reach - in - begin);
+  for (size_t i = 0; i < p.s.k.size(); i++) {
+    i64 stride = p.s.conv.strides[i], reach = (p.s.k[i] - 1) * p.s.conv.dilations[i] + 1;
+    UOp in = x.dim(i64(i) + 2), begin = p.s.begin[i], end = p.s.end[i], span = normal_dim(in + begin + end - reach);
+    if (bounds(span).lo < 0) continue;  // refused by the window itself
+    // Windows after the first; the last one must start inside the input or its begin pads.
+    UOp more = min((span + (stride - 1)) / stride, (in + begin - 1) / stride);
+    p.s.end[i] = normal_dim(max(more * stride + reach - in - begin, end));
   }
   return p;
+}
+// (N, C, *out, *k)
+Tensor windows(const Tensor& x, const PoolArgs& p, UOp value) {
+  ConvArgs inside = p.s.conv;
+  inside.pads.clear();
+  return pad_spatial(x, p.s.begin, p.s.end, value).pool_windows(p.s.k, inside, value);
 }
 
 Ints window_axes(const Tensor& windows, size_t k) {
@@ -42,24 +48,21 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
   Tensor count;
   f64 whole = 1;
   for (i64 i = 0; i < axes; i++) {
-    i64 k = p.s.k[i], stride = p.s.conv.strides[i], dil = p.s.conv.dilations[i], begin = p.s.conv.pads[i], end = p.s.conv.pads[axes + i];
-    i64 lo = include_pad ? -p.given[i] : 0;
-    bool partial = begin > -lo || end > (include_pad ? p.given[axes + i] : 0);
-    if (!partial) {
+    size_t at = size_t(i);
+    i64 k = p.s.k[at], stride = p.s.conv.strides[at], dil = p.s.conv.dilations[at];
+    UOp begin = p.s.begin[at], end = p.s.end[at], in = x.dim(i + 2), lo = idx(0), hi = in;
+    if (include_pad) lo = normal_dim(-begin), hi = normal_dim(in + p.given_end[at]);
+    if (normal_dim(lo + begin).is_const(0) && normal_dim(hi - in - end).is_const(0)) {  // no window is partial
       whole *= f64(k);
       continue;
     }
-    i64 in = x.size(i + 2), hi = in + (include_pad ? p.given[axes + i] : 0), out = (in + begin + end - (k - 1) * dil - 1) / stride + 1;
-    check_table(std::max<i64>(0, out));
-    std::vector<f64> c(std::max<i64>(0, out));
-    for (i64 o = 0; o < out; o++) {  // taps t with lo <= start + t*dil < hi
-      i64 start = o * stride - begin;
-      auto up = [&](i64 from) { return from <= 0 ? 0 : std::min(k, (from + dil - 1) / dil); };
-      c[o] = f64(up(hi - start) - up(lo - start));
-    }
-    Ints s(axes + 2, 1);
-    s[i + 2] = out;
-    Tensor axis = Tensor::of(d, s, c);
+    UOp out = normal_dim((in + begin + end - ((k - 1) * dil + 1)) / stride + 1);
+    Shape s(size_t(axes + 2), idx(1));
+    s[at + 2] = out;
+    // taps t with lo <= o*stride - begin + t*dil < hi
+    Tensor tap = Tensor::arange(out).unsqueeze(1) * f64(stride) + Tensor::arange(k) * f64(dil);
+    tap = tap - tap.like(begin);
+    Tensor axis = (tap.ge(tap.like(lo)) & tap.lt(tap.like(hi))).cast(d).sum(Ints{1}).reshape(s);
     count = count ? count * axis : axis;
   }
   Tensor w = Tensor::scalar(d, whole);
@@ -71,24 +74,25 @@ Tensor window_counts(const Tensor& x, const PoolArgs& p, bool include_pad, DType
 Tensor average_pool_of(OnnxNode& n, const Tensor& input) {
   Tensor x = input.widen();
   PoolArgs p = pool_args(n, x);
-  Tensor v = x.pool_windows(p.s.k, p.s.conv, konst(x.dtype(), 0));
+  Tensor v = windows(x, p, konst(x.dtype(), 0));
   Tensor sum = v.reduce(ReduceKind::Add, window_axes(v, p.s.k.size()));
   return (sum / window_counts(x, p, n.attr("count_include_pad", 0), x.dtype())).cast(input.dtype());
 }
 
 Tensors max_pool_of(OnnxNode& n, const Tensor& x) {
   PoolArgs p = pool_args(n, x);
-  Tensor v = x.pool_windows(p.s.k, p.s.conv, identity(ReduceKind::Max, x.dtype()));
+  Tensor v = windows(x, p, identity(ReduceKind::Max, x.dtype()));
   Ints axes = window_axes(v, p.s.k.size());
   Tensor y = v.max(axes, false);
   if (!n.wants(1)) return {y};
   // Indices into the whole of x: the first place, in memory order of the window, whose value is the maximum.
   i64 order = n.attr("storage_order", 0);
-  Ints sizes = x.sizes(), perm = x.all_axes();
+  Shape sizes = x.shape();
+  Ints perm = x.all_axes();
   i64 none = std::numeric_limits<i64>::max();
   if (order) std::reverse(sizes.begin() + 2, sizes.end()), std::reverse(perm.begin() + 2, perm.end());
-  Tensor at = Tensor::arange(x.numel()).reshape(sizes).permute(perm);
-  Tensor places = at.pool_windows(p.s.k, p.s.conv, konst(Kind::I64, none));
+  Tensor at = Tensor::arange(elems(x.shape())).reshape(sizes).permute(perm);
+  Tensor places = windows(at, p, konst(Kind::I64, none));
   Tensor best = v.eq(y.unsqueeze(axes));
   if (x.is_float()) best = best | v.is_nan();
   return {y, where(best, places, Tensor::integer(Kind::I64, none)).min(axes, false)};
@@ -105,7 +109,7 @@ Tensor power_norm(const Tensor& x, i64 p, const Ints& axes, bool keepdims) {
 Tensor lp_pool(OnnxNode& n) {
   Tensor x = n[0].widen();
   PoolArgs a = pool_args(n, x);
-  Tensor v = x.pool_windows(a.s.k, a.s.conv, konst(x.dtype(), 0));
+  Tensor v = windows(x, a, konst(x.dtype(), 0));
   return power_norm(v, n.attr("p", 2), window_axes(v, a.s.k.size()), false).cast(n[0].dtype());
 }
 
@@ -123,19 +127,17 @@ Tensor max_unpool(OnnxNode& n) {
   n.require(x.rank() == axes + 2, "input ", shape_text(x.shape()), " for a kernel of ", axes, " axes");
   Ints strides = n.attr("strides", Ints(axes, 1)), pads = n.attr("pads", Ints(2 * axes, 0));
   n.require(i64(strides.size()) == axes && i64(pads.size()) == 2 * axes, "strides and pads must be given for ", axes, " axes");
-  Ints inferred{x.size(0), x.size(1)};
-  for (i64 i = 0; i < axes; i++) inferred.push_back((x.size(i + 2) - 1) * strides[i] - pads[i] - pads[axes + i] + k[i]);
-  i64 total = 1;
-  for (i64 d : inferred) total *= d;
+  Shape inferred{x.dim(0), x.dim(1)};
+  for (i64 i = 0; i < axes; i++) inferred.push_back(normal_dim((x.dim(i + 2) - 1) * strides[i] + (k[i] - pads[i] - pads[axes + i])));
   Tensor index[] = {at.flatten()};
-  Tensor y = Tensor::full(dims({total}), x.dtype(), 0).scatter(index, x.flatten(), ScatterKind::Set).reshape(inferred);
+  Tensor y = Tensor::full(Shape{elems(inferred)}, x.dtype(), 0).scatter(index, x.flatten(), ScatterKind::Set).reshape(inferred);
   if (!n.has(2)) return y;
   // As ONNX's reference does: the result of the inferred shape stands at the begin of the wanted one.
   auto declared = n.declared(0, 2);
-  Ints shape = declared ? *declared : n.ints(2), none(inferred.size()), end;
+  Shape shape = declared ? dims(IntSpan(*declared)) : n.dims(2), none(inferred.size(), idx(0)), end;
   n.require(shape.size() == inferred.size(), "output_shape has ", shape.size(), " dims, the input ", inferred.size());
-  for (size_t i = 0; i < shape.size(); i++) end.push_back(shape[i] - inferred[i]);
-  return y.pad(none, end);
+  for (size_t i = 0; i < shape.size(); i++) end.push_back(normal_dim(shape[i] - inferred[i]));
+  return y.pad(none, end, PadMode::Constant, y.like(0).uop());
 }
 
 constexpr OnnxOp kPoolOps[] = {

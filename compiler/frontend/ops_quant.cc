@@ -196,7 +196,9 @@ Tensor qlinear_matmul(OnnxNode& n) {
 Tensor conv_integer(OnnxNode& n, const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero, const Tensor& bias) {
   Ints k;
   for (i64 i = 2; i < w.rank(); i++) k.push_back(w.size(i));
-  ConvArgs a = spatial_args(n, x, k).conv;
+  SpatialArgs sp = spatial_args(n, x, k);
+  ConvArgs a = sp.conv;
+  a.pads = sp.fixed_pads(n);
   a.groups = n.attr("group", 1);
   Tensor wz = w_zero;
   if (wz && wz.rank() == 1) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "frontend/onnx_op.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -88,12 +89,13 @@ std::vector<Taps> axis_taps(const ResizeArgs& a, i64 in, i64 out, f64 scale, con
   return all;
 }
 
-constexpr i64 kKept = -1;  // a size: that of the input, which is variable
-
 // The dim that a scale makes of another. onnxruntime and ONNX's shape inference compute in f32.
-i64 scaled(const Tensor& x, i64 axis, f64 scale) {
-  if (!x.dim(axis).is_const() && scale == 1) return kKept;
-  return i64(std::floor(f32(x.size(axis)) * f32(scale)));
+UOp scaled(const Tensor& x, i64 axis, f64 scale) {
+  UOp in = x.dim(axis);
+  if (in.is_const()) return idx(i64(std::floor(f32(in.as_int()) * f32(scale))));
+  for (i64 den = 1; den <= 64; den *= 2)  // what f32 has no rounding for
+    if (f64 num = scale * f64(den); num == std::floor(num) && num >= 1 && num < 1e6) return normal_dim(in * i64(num) / den);
+  fail("axis ", axis, " of ", shape_text(x.shape()), " is free: its result by the scale ", scale, " is no exact expression; fix it with --shape");
 }
 
 // Every element repeated s times, or every s-th one from b on: movement. Absent if the taps are anything else.
@@ -159,23 +161,48 @@ Tensor resize_axis(const Tensor& x, i64 axis, const std::vector<Taps>& taps, con
   return where(Tensor::of(Kind::Bool, along, missing), y.like(a.extrapolation), y);
 }
 
-// axes, scales and sizes of one length; sizes hold the result's dims. An axis of variable size must keep it.
-Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Ints& sizes,
+Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, UOp out, const Tensor& scale, const Tensor& begin, const Tensor& end,
+                               const ResizeArgs& a);
+
+// Of an axis whose size is free. A whole scale that only repeats elements is movement; it is recognized by what it does to a short axis, since
+// the places of all elements follow from those of the first ones. scale 0: that of the sizes.
+Tensor resize_free_axis(const Tensor& x, i64 axis, UOp out, f64 scale, const f64 region[2], const ResizeArgs& a) {
+  constexpr i64 kSample = 24;
+  i64 s = i64(scale);
+  if (a.mode == ResizeArgs::Nearest && a.coordinates != "tf_crop_and_resize" && a.coordinates != "align_corners" && f64(s) == scale && s >= 1 && s <= 64 && out == normal_dim(x.dim(axis) * s)) {
+    bool repeats = true;
+    std::vector<Taps> taps = axis_taps(a, kSample, kSample * s, scale, region);
+    for (i64 o = 0; o < kSample * s; o++) repeats &= taps[o].begin()->first == o / s;
+    if (repeats) {
+      Shape sh = x.shape();
+      sh.insert(sh.begin() + axis + 1, idx(s));
+      return x.unsqueeze(axis + 1).expand(sh).flatten(axis, axis + 1);
+    }
+  }
+  Tensor ratio = scale ? Tensor::scalar(Kind::F32, scale) : Tensor(cast(out, Kind::F32)) / cast(x.dim(axis), Kind::F32);
+  return resize_axis_at_run_time(x, axis, out, ratio, Tensor::scalar(Kind::F32, region[0]), Tensor::scalar(Kind::F32, region[1]), a);
+}
+
+// axes, scales and sizes of one length; sizes hold the result's dims. A scale of 0: that of the sizes, which are free.
+Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<f64>& scales, const Shape& sizes,
               const std::vector<f64>& roi, const ResizeArgs& a) {
   bool moves = a.mode == ResizeArgs::Nearest;
   DType d = moves ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   Tensor y = x.cast(d);
   for (size_t i = 0; i < axes.size(); i++) {
     i64 axis = x.axis(axes[i]);
-    if (sizes[i] == kKept) continue;
-    i64 in = x.size(axis);
     f64 region[2] = {0, 1};
     if (!roi.empty()) region[0] = roi[i], region[1] = roi[axes.size() + i];
-    n.require(std::isfinite(scales[i]) && scales[i] > 0, "scale ", scales[i], " of axis ", axis, " must be positive");
-    check_table(in), check_table(sizes[i]);
-    n.require(in > 0 || sizes[i] == 0, "axis ", axis, " is empty and cannot be resized to ", sizes[i]);
-    if (sizes[i] == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
-    y = resize_axis(y, axis, axis_taps(a, in, sizes[i], scales[i], region), a);
+    UOp in = x.dim(axis), out = sizes[i];
+    bool is_free = !in.is_const() || !out.is_const();
+    n.require(std::isfinite(scales[i]) && (scales[i] > 0 || (is_free && scales[i] == 0)), "scale ", scales[i], " of axis ", axis,
+              " must be positive");
+    n.require(bounds(in).lo > 0 || out.is_const(0), "axis ", axis, " may be empty and cannot be resized to ", out.str());
+    if (in.is_const()) check_table(in.as_int());
+    if (out.is_const()) check_table(out.as_int());
+    if (out == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
+    y = is_free ? resize_free_axis(y, axis, out, scales[i], region, a)
+                : resize_axis(y, axis, axis_taps(a, in.as_int(), out.as_int(), scales[i], region), a);
   }
   if (d == x.dtype()) return y;
   if (!x.is_float()) y = y.round();
@@ -185,9 +212,9 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
 // --- scales, sizes or roi known at run time, over a result of known shape
 // ----------------------------------------------------------------- The same places and weights as above, computed by the graph in f32.
 // scale, begin and end (of the roi) are numbers, shape ().
-Tensor source_at_run_time(const ResizeArgs& a, const Tensor& scale, i64 in, i64 out, const Tensor& begin, const Tensor& end) {
-  Tensor o = Tensor::arange(out).cast(Kind::F32), length = scale * f64(in), one = length.eq(length.like(1));
-  f64 last = f64(in - 1);
+Tensor source_at_run_time(const ResizeArgs& a, const Tensor& scale, UOp in, UOp out, const Tensor& begin, const Tensor& end) {
+  Tensor o = Tensor::arange(out).cast(Kind::F32), length = scale * scale.like(in), one = length.eq(length.like(1));
+  Tensor last = o.like(in - 1);
   const std::string& c = a.coordinates;
   if (c == "align_corners") return where(one, o * 0.0, o * last / (length - 1.0));
   if (c == "asymmetric") return o / scale;
@@ -198,7 +225,7 @@ Tensor source_at_run_time(const ResizeArgs& a, const Tensor& scale, i64 in, i64 
     Tensor extent = (end - begin) * last;
     return begin * last + where(one, extent / 2.0, o * extent / (length - 1.0));
   }
-  if (c == "half_pixel_symmetric") return f64(in) / 2 * (1.0 - f64(out) / length) + half - 0.5;
+  if (c == "half_pixel_symmetric") return half.like(in) / 2.0 * (1.0 - half.like(out) / length) + half - 0.5;
   return half - 0.5;
 }
 
@@ -210,13 +237,13 @@ Tensor weight_at_run_time(const ResizeArgs& a, const Tensor& distance) {
   return where(x.le(x.like(1)), near, where(x.lt(x.like(2)), far, x.like(0)));
 }
 
-Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor& scale, const Tensor& begin, const Tensor& end,
+Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, UOp out, const Tensor& scale, const Tensor& begin, const Tensor& end,
                                const ResizeArgs& a) {
-  i64 in = x.size(axis);
+  UOp in = x.dim(axis);
   Tensor at = source_at_run_time(a, scale, in, out, begin, end), y;  // (out)
-  auto clamped = [&](const Tensor& i) { return i.clip(i.like(0), i.like(f64(in - 1))).cast(Kind::I64); };
+  auto clamped = [&](const Tensor& i) { return i.clip(i.like(0), i.like(in - 1)).cast(Kind::I64); };
   Shape along(x.rank(), idx(1));
-  along[axis] = idx(out);
+  along[axis] = out;
   if (a.mode == ResizeArgs::Nearest) {
     Tensor f = at.floor(), r = at - f, i;
     if (a.nearest == "floor")
@@ -229,21 +256,21 @@ Tensor resize_axis_at_run_time(const Tensor& x, i64 axis, i64 out, const Tensor&
   } else {
     // A scale is at least (out - 1/2) / in: that bounds how far a kernel widened by antialias reaches.
     Tensor narrow = a.antialias ? scale.min(scale.like(1)) : scale.like(1);
-    f64 least = a.antialias ? std::min(1.0, (f64(out) - 0.5) / f64(in)) : 1;
+    f64 least = a.antialias ? std::min(1.0, (f64(constant_dim(out)) - 0.5) / f64(constant_dim(in))) : 1;
     i64 reach = i64(std::ceil((a.mode == ResizeArgs::Linear ? 1 : 2) / least));
     std::vector<f64> offsets;
     for (i64 k = 1 - reach; k <= reach; k++) offsets.push_back(f64(k));
     i64 taps = i64(offsets.size());
     Tensor i = at.floor().unsqueeze(1) + Tensor::of(Kind::F32, Ints{1, taps}, offsets);  // (out, taps)
     Tensor w = weight_at_run_time(a, (i - at.unsqueeze(1)) * narrow);
-    if (a.exclude_outside) w = where(i.ge(i.like(0)) & i.le(i.like(f64(in - 1))), w, w.like(0));
+    if (a.exclude_outside) w = where(i.ge(i.like(0)) & i.le(i.like(in - 1)), w, w.like(0));
     if (a.antialias || a.exclude_outside) w = w / w.sum(Ints{1}, true);
     Shape ws = along;
     ws.insert(ws.begin() + axis + 1, idx(taps));
     y = (x.take(axis, clamped(i)) * w.cast(x.dtype()).reshape(ws)).reduce(ReduceKind::Add, Ints{axis + 1});
   }
   if (a.coordinates != "tf_crop_and_resize") return y;
-  Tensor outside = at.lt(at.like(0)) | at.gt(at.like(f64(in - 1)));
+  Tensor outside = at.lt(at.like(0)) | at.gt(at.like(in - 1));
   return where(outside.reshape(along), y.like(a.extrapolation), y);
 }
 
@@ -257,7 +284,7 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
             " axes");
   auto number = [&](const Tensor& v, i64 i) { return v.shrink(0, i, 1).reshape(Shape{}); };
   std::vector<Tensor> scales;
-  for (size_t i = 0; i < axes.size(); i++) scales.push_back(by_size ? number(given, i64(i)) / f64(x.size(axes[i])) : number(given, i64(i)));
+  for (size_t i = 0; i < axes.size(); i++) scales.push_back(by_size ? number(given, i64(i)) / given.like(x.dim(axes[i])) : number(given, i64(i)));
   std::string policy = n.attr("keep_aspect_ratio_policy", "stretch");
   if (by_size && policy != "stretch") {
     n.require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy \"", policy, "\" is unknown");
@@ -270,9 +297,10 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
   DType d = a.mode == ResizeArgs::Nearest ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   Tensor y = x.cast(d);
   for (size_t i = 0; i < axes.size(); i++) {
-    i64 axis = axes[i], out = shape[axis];
-    n.require(x.size(axis) > 0 && out > 0, "axis ", axis, " is empty");
-    if (by_size && policy == "stretch" && !crops && out == x.size(axis)) continue;  // a scale of 1
+    i64 axis = axes[i];
+    UOp out = idx(shape[axis]);
+    n.require(bounds(x.dim(axis)).lo > 0 && shape[axis] > 0, "axis ", axis, " is empty");
+    if (by_size && policy == "stretch" && !crops && out == x.dim(axis)) continue;  // a scale of 1
     Tensor begin, end;
     if (crops) {
       Tensor roi = n[1].cast(Kind::F32).flatten();
@@ -308,7 +336,7 @@ Tensor upsample(OnnxNode& n) {
   else
     for (f32 s : n.attr_floats("scales")) scales.push_back(s);
   n.require(i64(scales.size()) == x.rank(), scales.size(), " scales for input ", shape_text(x.shape()));
-  Ints sizes;
+  Shape sizes;
   for (i64 i = 0; i < x.rank(); i++) sizes.push_back(scaled(x, i, scales[i]));
   return resize(n, x, x.all_axes(), scales, sizes, {}, a);
 }
@@ -330,7 +358,7 @@ Tensor resize_11(OnnxNode& n) {
   Ints axes = n.attr("axes", x.all_axes());
   for (i64& axis : axes) axis = x.axis(axis);
   std::vector<f64> scales, roi;
-  Ints sizes;
+  Shape sizes;
   for (size_t i : {size_t(1), size_t(2), size_t(3)}) {
     if (i == 1 && a.coordinates != "tf_crop_and_resize") continue;
     if (n.has(i) && n[i].dim(0).is_const(0)) continue;
@@ -350,19 +378,24 @@ Tensor resize_11(OnnxNode& n) {
   } else {
     Shape wanted = n.dims(3);
     n.require(wanted.size() == axes.size(), wanted.size(), " sizes for ", axes.size(), " axes");
-    bool kept = false;
+    bool is_free = false;
     for (size_t i = 0; i < axes.size(); i++) {
-      bool same = !wanted[i].is_const() && wanted[i] == x.dim(axes[i]);
-      kept |= same;
-      sizes.push_back(same ? kKept : constant_dim(wanted[i]));
-      scales.push_back(same ? 1 : f64(sizes[i]) / f64(x.size(axes[i])));
+      UOp in = x.dim(axes[i]), out = normal_dim(wanted[i]);
+      sizes.push_back(out);
+      is_free |= !in.is_const() || !out.is_const();
+      if (in.is_const() && out.is_const()) {
+        scales.push_back(f64(out.as_int()) / f64(in.as_int()));
+      } else {
+        auto up = whole_quotient(out, in), down = whole_quotient(in, out);
+        scales.push_back(up && up->is_const() ? f64(up->as_int()) : down && down->is_const() ? 1 / f64(down->as_int()) : 0);
+      }
     }
     std::string policy = n.attr("keep_aspect_ratio_policy", "stretch");
     if (policy != "stretch") {
-      n.require(!kept, "keep_aspect_ratio_policy \"", policy, "\" over a variable dimension is not supported");
+      n.require(!is_free, "keep_aspect_ratio_policy \"", policy, "\" over a variable dimension is not supported");
       n.require(policy == "not_larger" || policy == "not_smaller", "keep_aspect_ratio_policy \"", policy, "\" is unknown");
       f64 s = policy == "not_larger" ? *std::ranges::min_element(scales) : *std::ranges::max_element(scales);
-      for (size_t i = 0; i < axes.size(); i++) scales[i] = s, sizes[i] = i64(s * f64(x.size(axes[i])) + 0.5);
+      for (size_t i = 0; i < axes.size(); i++) scales[i] = s, sizes[i] = idx(i64(s * f64(x.size(axes[i])) + 0.5));
     }
   }
   return resize(n, x, axes, scales, sizes, roi, a);

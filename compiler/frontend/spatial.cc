@@ -33,18 +33,31 @@ SpatialArgs spatial_args(const OnnxNode& n, const Tensor& x, Ints k) {
   }
   for (i64 p : s.conv.pads) n.require(-kMost < p && p < kMost, "padding of ", p);
   std::string mode = n.attr("auto_pad", "NOTSET");
+  for (i64 i = 0; i < axes; i++) s.begin.push_back(idx(s.conv.pads[i])), s.end.push_back(idx(s.conv.pads[axes + i]));
   if (mode == "VALID") {
     s.conv.pads.assign(2 * axes, 0);
+    s.begin.assign(size_t(axes), idx(0)), s.end = s.begin;
   } else if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    for (i64 i = 0; i < axes; i++) {
-      i64 in = x.size(i + 2), out = (in + s.conv.strides[i] - 1) / s.conv.strides[i];
-      i64 total = (out - 1) * s.conv.strides[i] + (k[i] - 1) * s.conv.dilations[i] + 1 - in;
-      std::tie(s.conv.pads[i], s.conv.pads[axes + i]) = split_padding(std::max<i64>(0, total), mode == "SAME_UPPER");
+    for (size_t i = 0; i < size_t(axes); i++) {
+      UOp in = x.dim(i64(i) + 2), out = (in + (s.conv.strides[i] - 1)) / s.conv.strides[i];
+      UOp total = normal_dim(max((out - 1) * s.conv.strides[i] + ((k[i] - 1) * s.conv.dilations[i] + 1) - in, idx(0)));
+      s.begin[i] = normal_dim((total + (mode == "SAME_UPPER" ? 0 : 1)) / 2), s.end[i] = normal_dim(total - s.begin[i]);
     }
+    s.conv.pads.clear();
+    auto fixed = [](const Shape& p) { return std::ranges::all_of(p, [](UOp e) { return e.is_const(); }); };
+    if (fixed(s.begin) && fixed(s.end))
+      for (const Shape* side : {&s.begin, &s.end})
+        for (UOp p : *side) s.conv.pads.push_back(p.as_int());
   } else {
     n.require(mode == "NOTSET" || mode.empty(), "auto_pad \"", mode, "\" is unknown");
   }
   return s;
+}
+
+Tensor pad_spatial(const Tensor& x, const Shape& begin, const Shape& end, UOp value) {
+  Shape b(2, idx(0)), e(2, idx(0));
+  b.insert(b.end(), begin.begin(), begin.end()), e.insert(e.end(), end.begin(), end.end());
+  return x.pad(b, e, PadMode::Constant, value);
 }
 
 }  // namespace tg

@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "frontend/default_float.h"
+#include "frontend/elements.h"
 #include "frontend/pool.h"
 #include "ir/eval_scalar.h"
+#include "rules/symbolic.h"
 
 namespace tg {
 namespace {
@@ -31,6 +33,55 @@ i64 constant_dim(UOp d) {
   return d.as_int();
 }
 
+bool always_lt(UOp a, UOp b) { return simplify(lt(a, b)).is_const(1); }
+bool always_le(UOp a, UOp b) { return simplify(le(a, b)).is_const(1); }
+
+namespace {
+// Variables that are multiples of m as m times a variable, so that x and x/m are seen to have a factor in common; and the way back.
+struct Units {
+  std::vector<std::pair<UOp, UOp>> to, from;
+  Units(UOp a, UOp b) {
+    UOp both[] = {a, b};
+    for (UOp v : toposort(both)) {
+      if (!v.is(Op::Var) || v.src(2).is_const(1)) continue;
+      i64 m = v.src(2).as_int();
+      UOp unit = var(str(v.arg_str(), "/", m), v.src(0).as_int() / m, v.src(1).as_int() / m);
+      to.push_back({v / m, unit}), to.push_back({v, unit * m}), from.push_back({unit, v / m});
+    }
+  }
+};
+}  // namespace
+
+std::optional<UOp> whole_quotient(UOp n, UOp d) {
+  n = normal_dim(n), d = normal_dim(d);
+  if (n.is_const(0)) return n;
+  if (Units units(n, d); !units.to.empty()) {
+    auto q = whole_quotient(substitute(n, units.to), substitute(d, units.to));
+    return q ? std::optional(normal_dim(substitute(*q, units.from))) : q;
+  }
+  // Factor by factor where d is a product, so that sizes that may be 0 cancel too.
+  Sum s = sum_of(n), by = sum_of(d), q;
+  if (d.is_const()) by.terms.clear(), by.c = d.as_int();
+  bool ok = by.terms.size() + (by.c != 0) == 1;
+  if (ok && by.c) {
+    if (auto e = divide_exact(n, by.c)) return normal_dim(*e);
+  } else if (ok) {
+    std::vector<UOp> fd = factors(by.terms[0].x);
+    ok = s.c == 0;
+    for (const Term& t : s.terms) {
+      std::vector<UOp> f = factors(t.x), left;
+      std::set_difference(f.begin(), f.end(), fd.begin(), fd.end(), std::back_inserter(left), structural_less);
+      ok = ok && t.a % by.terms[0].a == 0 && left.size() + fd.size() == f.size();
+      if (!ok) break;
+      if (left.empty()) q.c += t.a / by.terms[0].a;
+      else q.add(sum_of(product(left)), t.a / by.terms[0].a);
+    }
+    if (ok) return normal_dim(q.uop());
+  }
+  if (bounds(d).lo <= 0 || !simplify(n % d).is_const(0)) return {};
+  return normal_dim(n / d);
+}
+
 Shape broadcast(std::span<const Shape* const> shapes) {
   size_t rank = 0;
   for (const Shape* s : shapes) rank = std::max(rank, s->size());
@@ -40,7 +91,9 @@ Shape broadcast(std::span<const Shape* const> shapes) {
       UOp& d = r[rank - s->size() + i];
       UOp e = (*s)[i];
       if (e.is_const(1) || e == d) continue;
-      if (!d.is_const(1)) fail("shapes ", join(shapes, " and ", [](const Shape* x) { return shape_text(*x); }), " do not broadcast");
+      if (!d.is_const(1))
+        fail("shapes ", join(shapes, " and ", [](const Shape* x) { return shape_text(*x); }), " do not broadcast",
+             d.is_const() && e.is_const() ? "" : str(": ", shape_text({d}), " and ", shape_text({e}), " are not the same for all sizes"));
       d = e;
     }
   return r;
@@ -84,6 +137,9 @@ Tensor Tensor::scalar(DType d, f64 v) {
 Tensor Tensor::integer(DType d, i64 v) { return konst(d, v); }
 Tensor Tensor::full(const Shape& s, DType d, f64 v) { return tg::full(s, scalar(d, v).uop()); }
 Tensor Tensor::full(const Shape& s, UOp c) { return tg::full(s, c); }
+Tensor Tensor::sizes_as_ints(std::span<const UOp> v) {
+  return of_elements(Kind::I64, Ints{i64(v.size())}, std::vector<UOp>(v.begin(), v.end()));
+}
 Tensor Tensor::arange(UOp n, DType d) { return tensor::iota(n, d); }
 void check_table(i64 a, i64 b) {
   constexpr i64 kMost = 1 << 22;
@@ -120,6 +176,8 @@ Tensor Tensor::elementwise(Op op, std::initializer_list<Tensor> src) {
   for (size_t i = 0; i < n; i++) {
     if (UOp c = splat(s[i]))
       s[i] = c;
+    else if (tg::rank(s[i]) == 0 && (is_uniform(s[i]) || (s[i].is(Op::Cast) && is_uniform(s[i].src(0)))))
+      continue;  // a size as a number: the same for every element, like a constant
     else
       s[i] = tensor::broadcast_to(s[i], out);
   }
@@ -179,24 +237,30 @@ Tensor Tensor::bitcast(DType d) const {
 
 Tensor Tensor::reshape(const Shape& s) const {
   UOp a = elems(shape()), b = elems(s);
-  if (a != b && (a.is_const() == b.is_const() || a.is_const(0) || b.is_const(0)))
-    fail("cannot reshape ", text(*this), " to ", shape_text(s));
+  if (a != b)
+    fail("cannot reshape ", text(*this), " to ", shape_text(s),
+         a.is_const() && b.is_const() ? "" : ": not the same number of elements for all sizes");
   TG_SPLAT(s);
   return tensor::reshape(u_, s);
 }
 Tensor Tensor::reshape(const Ints& s) const {
   Shape d = dims(IntSpan(s));
-  auto free = std::find(s.begin(), s.end(), -1);
-  if (free != s.end()) {
-    if (std::count(s.begin(), s.end(), -1) > 1) fail("reshape to ", join(s), ": more than one -1");
-    UOp n = elems(shape()), rest = idx(1);
-    for (i64 x : s)
-      if (x != -1) rest = rest * x;
-    if (rest.is_const(0)) fail("reshape of ", text(*this), " to ", join(s), ": -1 beside a dimension of 0");
-    if (n.is_const() && n.as_int() % rest.as_int()) fail("cannot reshape ", text(*this), " to ", join(s));
-    d[free - s.begin()] = n / rest;
-  }
-  return reshape(d);
+  auto rest = std::find(s.begin(), s.end(), -1);
+  if (rest == s.end()) return reshape(d);
+  if (std::count(s.begin(), s.end(), -1) > 1) fail("reshape to ", join(s), ": more than one -1");
+  return reshape(d, rest - s.begin());
+}
+Tensor Tensor::reshape(Shape s, i64 rest) const {
+  s[size_t(rest)] = idx(1);
+  UOp n = elems(shape()), others = elems(s);
+  s[size_t(rest)] = idx(-1);  // as messages show it
+  if (others.is_const(0)) fail("reshape of ", text(*this), " to ", shape_text(s), ": -1 beside a dimension of 0");
+  auto q = whole_quotient(n, others);
+  if (!q)
+    fail("cannot reshape ", text(*this), " to ", shape_text(s),
+         n.is_const() && others.is_const() ? "" : str(": ", n.str(), " elements are not a multiple of ", others.str(), " for all sizes; give the size a multiple, --var NAME=MIN..MAX:MULTIPLE"));
+  s[size_t(rest)] = *q;
+  return reshape(s);
 }
 Tensor Tensor::flatten(i64 from, i64 to) const {
   from = axis(from), to = axis(to);
@@ -251,97 +315,118 @@ Tensor Tensor::flip(IntSpan a) const {
   return tensor::flip(u_, axes(a));
 }
 
-Tensor Tensor::slice(i64 a, i64 begin, i64 end, i64 step) const {
+Tensor Tensor::slice(i64 a, i64 begin, i64 end, i64 step) const { return slice(a, idx(begin), idx(end), step); }
+
+// Numbers that models give as "to the end" are beyond any size.
+static UOp below_limits(UOp v) {
+  constexpr i64 most = i64(1) << 48;
+  return v.is_const() ? idx(std::clamp(v.as_int(), -most, most)) : v;
+}
+
+Tensor Tensor::slice(i64 a, UOp begin, UOp end, i64 step) const {
   a = axis(a);
   if (step == 0) fail("a slice of step 0");
-  i64 n = size(a);
-  auto clamp = [&](i64 v, i64 lo, i64 hi) { return std::clamp(v < 0 ? v + n : v, lo, hi); };
-  i64 b, e;
+  UOp n = dim(a);
+  auto clamp = [&](UOp v, UOp lo, UOp hi) {
+    v = below_limits(v);
+    return simplify(tg::min(tg::max(tg::where(tg::lt(v, idx(0)), v + n, v), lo), hi));
+  };
+  UOp b, e;
   if (step > 0) {
-    b = clamp(begin, 0, n), e = std::max(b, clamp(end, 0, n));
+    b = clamp(begin, idx(0), n), e = simplify(tg::max(b, clamp(end, idx(0), n)));
   } else {  // elements b, b+step .. above e: of the flipped axis, n-1-b, n-1-b-step .. below n-1-e
-    b = n - 1 - clamp(begin, -1, n - 1), e = std::max(b, n - 1 - clamp(end, -1, n - 1));
+    UOp last = n - 1;
+    b = simplify(last - clamp(begin, idx(-1), last)), e = simplify(tg::max(b, last - clamp(end, idx(-1), last)));
   }
+  UOp count = simplify(e - b);
   Tensor x = *this;
   if (step < 0) {
     if (step == std::numeric_limits<i64>::min()) step++;  // beyond any axis all the same
-    x = e > b ? x.flip(Ints{a}) : x;
+    x = count.is_const(0) ? x : x.flip(Ints{a});
     step = -step;
   }
-  step = std::clamp<i64>(step, 1, std::max<i64>(1, e - b));
+  step = std::clamp<i64>(step, 1, std::max<i64>(1, bounds(count).hi));
   Shape sb(rank(), idx(0)), se = shape(), st(rank(), idx(1));
-  sb[a] = idx(b), se[a] = idx(e), st[a] = idx(step);
+  sb[a] = b, se[a] = e, st[a] = idx(step);
   if (UOp c = splat(u_)) {
     Shape s = shape();
-    s[a] = idx((e - b + step - 1) / step);
+    s[a] = normal_dim((count + (step - 1)) / step);
     return tg::full(s, c);
   }
   return tensor::shrink(x.u_, sb, se, st);
 }
-Tensor Tensor::shrink(i64 a, i64 begin, i64 count) const {
-  if (begin < 0 || count < 0 || (dim(a).is_const() && begin + count > size(a)))
-    fail("elements ", begin, "..", begin + count, " of axis ", a, " of ", text(*this));
+Tensor Tensor::shrink(i64 a, UOp begin, UOp count) const {
+  begin = normal_dim(begin), count = normal_dim(count);
+  UOp end = normal_dim(begin + count);
+  if (bounds(begin).lo < 0 || bounds(count).lo < 0 || (!(end == dim(a)) && !always_le(end, dim(a))))
+    fail("elements ", begin.str(), "..", end.str(), " of axis ", a, " of ", text(*this),
+         begin.is_const() && end.is_const() && dim(a).is_const() ? "" : " are not inside for all sizes");
   if (UOp c = splat(u_)) {
     Shape s = shape();
-    s[axis(a)] = idx(count);
+    s[axis(a)] = count;
     return tg::full(s, c);
   }
-  return tensor::slice(u_, axis(a), idx(begin), idx(begin + count));
+  return tensor::slice(u_, axis(a), begin, end);
 }
-Tensor padding_index(const Tensor& i, f64 n, PadMode mode) {
+Tensor padding_index(const Tensor& i, UOp n, PadMode mode) {
   switch (mode) {
     case PadMode::Edge: return i.clip(i.like(0), i.like(n - 1));
     case PadMode::Wrap: return i.floor_mod(i.like(n));
     case PadMode::Reflect: {  // a triangle wave of period 2(n-1)
-      if (n == 1) return i * 0.0;
-      Tensor r = i.floor_mod(i.like(2 * (n - 1)));
-      return r.min(2 * (n - 1) - r);
+      if (n.is_const(1)) return i * 0.0;
+      // For a single element any period does: all is clipped to it.
+      UOp period = simplify(tg::max((n - 1) * 2, idx(1)));
+      Tensor r = i.floor_mod(i.like(period));
+      return r.min(i.like(period) - r);
     }
     default: return i;
   }
 }
 
 Tensor Tensor::pad(IntSpan begin, IntSpan end, f64 value) const { return pad(begin, end, PadMode::Constant, scalar(dtype(), value).uop()); }
+Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const { return pad(dims(begin), dims(end), mode, value); }
 
-Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const {
+Tensor Tensor::pad(const Shape& begin, const Shape& end, PadMode mode, UOp value) const {
   if (i64(begin.size()) != rank() || i64(end.size()) != rank()) fail("padding of ", begin.size(), " axes for ", text(*this));
   Tensor x = *this;
   for (IntSpan s : {begin, end})
     for (i64 p : s)
       if (p > (i64(1) << 48) || p < -(i64(1) << 48)) fail("padding of ", p, " elements");
   for (i64 a = 0; a < rank(); a++)  // negative amounts cut
-    if (begin[a] < 0 || end[a] < 0) {
-      i64 n = size(a), b = std::max<i64>(0, -begin[a]), e = n - std::max<i64>(0, -end[a]);
+    if (bounds(begin[a]).lo < 0 || bounds(end[a]).lo < 0) {
+      for (UOp p : {begin[a], end[a]})
+        if (bounds(p).lo < 0 && bounds(p).hi > 0) fail("padding of ", p.str(), " of axis ", a, " of ", text(*this), " cuts for some sizes and adds for others");
+      UOp n = dim(a), zero = idx(0), b = bounds(begin[a]).lo < 0 ? simplify(-begin[a]) : zero, e = bounds(end[a]).lo < 0 ? simplify(n + end[a]) : n;
       // What one side cuts beyond the other end comes off the other side's padding.
-      if (b > n || e < 0 || b > e) {
-        if (n + begin[a] + end[a] < 0)
-          fail("padding of ", begin[a], " and ", end[a], " leaves less than nothing of axis ", a, " of ", text(*this));
-        if (mode != PadMode::Constant)
-          fail("padding of ", begin[a], " and ", end[a], " cuts more than axis ", a, " of ", text(*this), " has");
-        Shape s = shape();
-        s[a] = s[a] + (begin[a] + end[a]);
-        Ints nb(begin.begin(), begin.end()), ne(end.begin(), end.end());
-        nb[a] = ne[a] = 0;
+      if (!always_le(b, n) || bounds(e).lo < 0 || !always_le(b, e)) {
+        UOp left = simplify(n + begin[a] + end[a]);
+        if (bounds(left).lo < 0)
+          fail("padding of ", begin[a].str(), " and ", end[a].str(), " leaves less than nothing of axis ", a, " of ", text(*this));
+        if (mode != PadMode::Constant || !n.is_const() || !left.is_const())
+          fail("padding of ", begin[a].str(), " and ", end[a].str(), " cuts more than axis ", a, " of ", text(*this), " has");
+        Shape s = shape(), nb = begin, ne = end;
+        s[a] = left;
+        nb[a] = ne[a] = zero;
         return Tensor(tg::full(s, value)).pad(nb, ne, mode, value);
       }
-      x = x.shrink(a, b, e - b);
+      x = x.shrink(a, b, simplify(e - b));
     }
-  Ints pb, pe;
-  for (i64 a = 0; a < rank(); a++) pb.push_back(std::max<i64>(0, begin[a])), pe.push_back(std::max<i64>(0, end[a]));
+  Shape pb, pe;
+  for (i64 a = 0; a < rank(); a++) pb.push_back(simplify(tg::max(begin[a], idx(0)))), pe.push_back(simplify(tg::max(end[a], idx(0))));
   if (mode == PadMode::Constant) {
     if (UOp c = splat(x.u_); c && c == value) {
       Shape s = x.shape();
       for (i64 a = 0; a < rank(); a++) s[a] = s[a] + (pb[a] + pe[a]);
       return tg::full(s, c);
     }
-    return tensor::pad(x.u_, dims(IntSpan(pb)), dims(IntSpan(pe)), value);
+    return tensor::pad(x.u_, pb, pe, value);
   }
   for (i64 a = 0; a < rank(); a++) {
-    if (!pb[a] && !pe[a]) continue;
-    i64 n = x.size(a);
-    if (n == 0) fail("axis ", a, " of ", text(*this), " is empty and has nothing to pad with");
-    Tensor i = arange(n + pb[a] + pe[a], Kind::I64) - f64(pb[a]);
-    i = padding_index(i, f64(n), mode);
+    if (pb[a].is_const(0) && pe[a].is_const(0)) continue;
+    UOp n = x.dim(a);
+    if (bounds(n).lo == 0) fail("axis ", a, " of ", text(*this), n.is_const() ? " is empty" : " may be empty", " and has nothing to pad with");
+    Tensor i = arange(normal_dim(n + pb[a] + pe[a]), Kind::I64);
+    i = padding_index(i - i.like(pb[a]), n, mode);
     x = x.take(a, i);
   }
   return x;
@@ -352,7 +437,7 @@ Tensor Tensor::window(const WindowArg& w) const {
   for (size_t i = 0; i < w.axes.size(); i++) {
     i64 reach = w.dilation[i] * (w.k[i] - 1) + 1;
     UOp& n = s[w.axes[i]];
-    if (n.is_const() && n.as_int() < reach) fail("a window of ", reach, " elements does not fit axis ", w.axes[i], " of ", text(*this));
+    if (bounds(n).lo < reach) fail("a window of ", reach, " elements does not fit axis ", w.axes[i], " of ", text(*this), n.is_const() ? "" : " for all sizes; raise the smallest");
     n = (n - reach) / idx(w.stride[i]) + 1;
   }
   for (i64 k : w.k) s.push_back(idx(k));
@@ -367,8 +452,14 @@ Tensor Tensor::concat(std::span<const Tensor> xs, i64 a) {
   UOp same = splat(xs[0].u_);
   for (const Tensor& x : xs) {
     bool ok = x.dtype() == xs[0].dtype() && x.rank() == xs[0].rank();
-    for (i64 i = 0; ok && i < x.rank(); i++) ok = i == a || x.shape()[i] == xs[0].shape()[i];
-    if (!ok) fail("cannot concatenate ", text(xs[0]), " and ", text(x), " along axis ", a);
+    bool fixed = true;
+    for (i64 i = 0; ok && i < x.rank(); i++) {
+      ok = i == a || x.shape()[i] == xs[0].shape()[i];
+      fixed = fixed && x.shape()[i].is_const() && xs[0].shape()[i].is_const();
+    }
+    if (!ok)
+      fail("cannot concatenate ", text(xs[0]), " and ", text(x), " along axis ", a,
+           fixed || x.rank() != xs[0].rank() ? "" : ": their other axes are not the same for all sizes");
     us.push_back(x.u_);
     if (splat(x.u_) != same) same = {};
   }
@@ -380,25 +471,26 @@ Tensor Tensor::concat(std::span<const Tensor> xs, i64 a) {
   return tensor::concat(us, a);
 }
 
-std::vector<Tensor> Tensor::split(i64 a, IntSpan parts) const {
-  i64 at = 0;
+std::vector<Tensor> Tensor::split(i64 a, IntSpan parts) const { return split(a, dims(parts)); }
+std::vector<Tensor> Tensor::split(i64 a, const Shape& parts) const {
+  UOp at = idx(0);
   std::vector<Tensor> r;
-  for (i64 n : parts) {
-    if (n < 0) fail("a part of ", n, " elements");
+  for (UOp n : parts) {
+    if (bounds(n).lo < 0) fail("a part of ", n.str(), " elements");
     r.push_back(shrink(a, at, n));
-    at += n;
+    at = normal_dim(at + n);
   }
-  if (at != size(a)) fail("parts of (", join(parts), ") elements do not add up to axis ", a, " of ", text(*this));
+  if (at != dim(a)) fail("parts of ", shape_text(parts), " elements do not add up to axis ", a, " of ", text(*this));
   return r;
 }
 
-Tensor Tensor::repeat(i64 a, i64 n) const {
+Tensor Tensor::repeat(i64 a, UOp n) const {
   a = axis(a);
-  if (n < 0) fail("a repeat count of ", n);
+  if (bounds(n).lo < 0) fail("a repeat count of ", n.str());
   Shape s = shape();
   s.insert(s.begin() + a, idx(1));
   Tensor x = reshape(s);
-  s[a] = idx(n);
+  s[a] = n;
   return x.expand(s).flatten(a, a + 1);
 }
 
@@ -414,7 +506,7 @@ Tensor Tensor::mean(IntSpan a, bool keepdims) const {
   Tensor x = widen();
   UOp n = idx(1);
   for (i64 i : axes(a)) n = n * shape()[i];
-  Tensor s = x.reduce(ReduceKind::Add, a, keepdims), count = tg::cast(n, x.dtype());
+  Tensor s = x.reduce(ReduceKind::Add, a, keepdims), count = tg::cast(normal_dim(n), x.dtype());
   return (s / count).cast(dtype());
 }
 Tensor Tensor::softmax(i64 a) const {
@@ -488,7 +580,7 @@ Tensor Tensor::conv(const Tensor& w, const Tensor& bias, const ConvArgs& c, std:
   if (!c.pads.empty() && i64(c.pads.size()) != 2 * n) fail("pads of ", c.pads.size(), " numbers, the input has ", n, " spatial axes");
   if (!acc && dtype() != w.dtype()) fail("convolution of ", text(*this), " with weight ", text(w), ": dtypes differ");
   UOp cin = shape()[1], m = w.shape()[0], per_group = w.shape()[1];
-  if (c.groups < 1 || per_group * c.groups != cin || (m.is_const() && m.as_int() % c.groups))
+  if (c.groups < 1 || normal_dim(per_group * c.groups) != cin || (m.is_const() && m.as_int() % c.groups))
     fail("weight ", text(w), " with groups=", c.groups, " over input ", text(*this), ": needs ",
          constant_dim(cin) / std::max<i64>(1, c.groups), " channels in, and outputs divisible by groups");
   DType out = acc ? *acc : dtype(), sum = acc ? *acc : is_half() ? DType(Kind::F32) : dtype();

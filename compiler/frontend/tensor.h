@@ -22,7 +22,7 @@ enum class PadMode : u8 { Constant, Reflect, Edge, Wrap };
 
 class Tensor;
 // Where padding reads: positions i, which may lie outside 0..n-1, to positions inside, by Edge, Wrap or Reflect. Constant gives i itself.
-Tensor padding_index(const Tensor& i, f64 n, PadMode mode);
+Tensor padding_index(const Tensor& i, UOp n, PadMode mode);
 
 // Fails if an operator would need a table of a * b elements made here, of more than any model has use for.
 void check_table(i64 a, i64 b = 1);
@@ -61,7 +61,9 @@ class Tensor {
   static Tensor of(DType d, IntSpan sizes, std::span<const f64> v);   // a constant of the graph
   static Tensor of_ints(DType d, IntSpan sizes, IntSpan v);
   static Tensor ints(IntSpan v) { return of_ints(Kind::I64, Ints{i64(v.size())}, v); }
+  static Tensor sizes_as_ints(std::span<const UOp> v);    // i64, index expressions as elements (frontend/elements.h reads them)
   Tensor like(f64 v) const { return scalar(dtype(), v); }
+  Tensor like(UOp size) const { return tg::cast(size, dtype()); }   // an index expression as a number
 
   // --- elementwise
   Tensor unary(Op op) const { return elementwise(op, {*this}); }
@@ -111,6 +113,7 @@ class Tensor {
   // --- movement
   Tensor reshape(const Shape& s) const;
   Tensor reshape(const Ints& s) const;                   // one dim may be -1
+  Tensor reshape(Shape s, i64 rest) const;               // dim `rest` is what the others leave
   Tensor flatten(i64 from = 0, i64 to = -1) const;       // axes from..to become one
   Tensor permute(IntSpan order) const;
   Tensor permute(const Ints& order) const { return permute(IntSpan(order)); }
@@ -123,14 +126,19 @@ class Tensor {
   Tensor squeeze(i64 a) const { return squeeze(Ints{a}); }
   Tensor flip(IntSpan axes) const;
   Tensor slice(i64 axis, i64 begin, i64 end, i64 step = 1) const;    // numpy's clamping; negative steps too
-  Tensor shrink(i64 axis, i64 begin, i64 count) const;               // exact, must lie inside
+  Tensor slice(i64 axis, UOp begin, UOp end, i64 step = 1) const;    // of index expressions
+  Tensor shrink(i64 axis, i64 begin, i64 count) const { return shrink(axis, idx(begin), idx(count)); }   // exact, must lie inside
+  Tensor shrink(i64 axis, UOp begin, UOp count) const;
   Tensor pad(IntSpan begin, IntSpan end, f64 value = 0) const;       // negative amounts cut
   Tensor pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const;   // value: CONST, read by Constant
+  Tensor pad(const Shape& begin, const Shape& end, PadMode mode, UOp value) const;
   Tensor window(const WindowArg& w) const;
   static Tensor concat(std::span<const Tensor> xs, i64 axis);
   static Tensor concat(std::initializer_list<Tensor> xs, i64 axis) { return concat(std::span(xs.begin(), xs.size()), axis); }
   std::vector<Tensor> split(i64 axis, IntSpan sizes) const;
-  Tensor repeat(i64 axis, i64 n) const;                  // whole tensor n times along the axis (numpy's tile)
+  std::vector<Tensor> split(i64 axis, const Shape& sizes) const;
+  Tensor repeat(i64 axis, i64 n) const { return repeat(axis, idx(n)); }
+  Tensor repeat(i64 axis, UOp n) const;                  // whole tensor n times along the axis (numpy's tile)
 
   // --- reductions. keepdims leaves dims of 1. f16 and bf16 sums, means and products are kept in f32.
   Tensor reduce(ReduceKind k, IntSpan axes, bool keepdims = false) const;
@@ -191,5 +199,10 @@ inline Tensor operator-(const Tensor& a) { return a.neg(); }
 Shape broadcast(std::span<const Shape* const> shapes);
 // A constant dim as a number; a variable one is an Error that names it.
 i64 constant_dim(UOp d);
+// n / d where that leaves nothing over, whatever the variables are.
+std::optional<UOp> whole_quotient(UOp n, UOp d);
+// For all values of the variables.
+bool always_lt(UOp a, UOp b);
+bool always_le(UOp a, UOp b);
 
 }  // namespace tg

@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "frontend/dequantized.h"
+#include "frontend/elements.h"
 #include "frontend/pool.h"
 #include "frontend/tensor.h"
+#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -76,14 +78,17 @@ Tensor Tensor::gather(std::span<const Tensor> indices) const {
 Tensor Tensor::take(i64 a, const Tensor& index) const {
   std::vector<Tensor> all(rank());
   a = axis(a);
-  // A constant scalar index is a slice.
-  if (const Values* v = Pool::current().value(index.uop()); v && v->v.size() == 1 && tg::is_int(v->dtype) && shape()[a].is_const()) {
-    i64 n = size(a), i = i64(v->v[0]);
-    if (i < -n || i >= n) fail("index ", i, " is out of range for an axis of ", n);
-    Shape s(shape().begin(), shape().begin() + a);
-    s.insert(s.end(), index.shape().begin(), index.shape().end());
-    s.insert(s.end(), shape().begin() + a + 1, shape().end());
-    return shrink(a, i < 0 ? i + n : i, 1).reshape(s);
+  // A single index that is known, if only as an expression of sizes, is a slice.
+  if (const std::vector<UOp>* v = tg::is_int(index.dtype()) ? elements(index.uop()) : nullptr; v && v->size() == 1) {
+    UOp n = shape()[a], i = (*v)[0];
+    if (always_lt(i, -n) || always_le(n, i)) fail("index ", i.str(), " is out of range for an axis of ", n.str());
+    i = normal_dim(tg::where(tg::lt(i, idx(0)), i + n, i));
+    if (bounds(i).lo >= 0 && always_lt(i, n)) {
+      Shape s(shape().begin(), shape().begin() + a);
+      s.insert(s.end(), index.shape().begin(), index.shape().end());
+      s.insert(s.end(), shape().begin() + a + 1, shape().end());
+      return shrink(a, i, idx(1)).reshape(s);
+    }
   }
   all[a] = index;
   return gather(all);

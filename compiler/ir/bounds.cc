@@ -425,7 +425,7 @@ std::optional<UOp> divide_exact(UOp u, i64 c) {
       return konst(u.dtype(), u.as_int() / c);
     case Op::Var:
       if (c < 0 || u.src(2).as_int() % c) return {};
-      return u / c;
+      return (u / u.src(2)) * (u.src(2).as_int() / c);  // all quotients of a variable in one unit, so that they meet
     case Op::Neg:
       if (auto a = go(0, c)) return -*a;
       return {};

@@ -8,8 +8,9 @@
 namespace tg {
 namespace {
 
+UOp (*normal_form)(UOp) = nullptr;
 
-Shape compute(UOp u) {
+Shape as_written(UOp u) {
   auto s = [&](size_t i) -> const Shape& { return shape(u.src(i)); };
   switch (u.op()) {
     case Op::Const:
@@ -97,7 +98,16 @@ Shape compute(UOp u) {
   }
 }
 
+Shape normal(Shape s) {
+  for (UOp& d : s) d = normal_dim(d);
+  return s;
+}
+Shape compute(UOp u) { return normal(as_written(u)); }
+
 }  // namespace
+
+UOp normal_dim(UOp d) { return d.is_const() || d.is(Op::Var) || !normal_form ? d : normal_form(d); }
+void set_normal_dim(UOp (*f)(UOp)) { normal_form = f; }
 
 const Shape& shape(UOp u) {
   auto& table = Arena::current().shapes();
@@ -135,7 +145,7 @@ bool same_shape(const Shape& a, const Shape& b) { return a == b; }
 UOp elems(const Shape& s) {
   UOp n = idx(1);
   for (UOp d : s) n = n * d;
-  return n;
+  return normal_dim(n);
 }
 Shape dims(std::span<const i64> v) {
   Shape s;
@@ -156,7 +166,8 @@ UOp iota(UOp n, DType d) {
   return node(Op::Iota, d, {n});
 }
 
-UOp reshape(UOp x, const Shape& s) {
+UOp reshape(UOp x, const Shape& given) {
+  Shape s = normal(given);
   while (x.is(Op::Reshape)) x = x.src(0);
   if (same_shape(shape(x), s)) return x;
   UOp a = elems(shape(x)), b = elems(s);
@@ -176,7 +187,8 @@ UOp permute(UOp x, IntSpan order) {
   return x;
 }
 
-UOp expand(UOp x, const Shape& s) {
+UOp expand(UOp x, const Shape& given) {
+  Shape s = normal(given);
   const Shape& from = shape(x);
   TG_CHECK(from.size() == s.size(), "expand of ", shape_text(from), " to ", shape_text(s));
   if (same_shape(from, s)) return x;
@@ -203,7 +215,7 @@ UOp shrink(UOp x, const Shape& begin, const Shape& end, const Shape& step) {
   const Shape& s = shape(x);
   TG_CHECK(begin.size() == s.size() && end.size() == s.size() && step.size() == s.size(), "shrink of ", shape_text(s));
   bool whole = true;
-  for (size_t i = 0; i < s.size(); i++) whole &= begin[i].is_const(0) && end[i] == s[i] && step[i].is_const(1);
+  for (size_t i = 0; i < s.size(); i++) whole &= begin[i].is_const(0) && normal_dim(end[i]) == s[i] && step[i].is_const(1);
   return whole ? x : node(Op::Shrink, x.dtype(), {x, stack(begin), stack(end), stack(step)});
 }
 

@@ -16,6 +16,10 @@ bool has_const_shape(UOp u);
 std::vector<i64> const_shape(UOp u);   // every dim a constant, else a bug
 bool same_shape(const Shape& a, const Shape& b);
 UOp elems(const Shape& s);             // product of the dims
+// A size as shapes spell it: sizes that are equal for all values of their variables are one node, as far as the simplifier sees. rules/ sets
+// it, which stands above this layer.
+UOp normal_dim(UOp d);
+void set_normal_dim(UOp (*f)(UOp));
 Shape dims(std::initializer_list<i64> v);
 Shape dims(std::span<const i64> v);
 std::string shape_text(const Shape& s);  // "(1, 64, n, 56)"

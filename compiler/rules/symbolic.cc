@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "base/settings.h"
+#include "ir/tensor.h"
 #include "rules/context.h"
+#include "rules/sizes.h"
 
 namespace tg {
 namespace rules {
@@ -240,6 +242,11 @@ UOp simplify(UOp root) {
   rules::Symbolic s{bounds_cache(), settings::FASTMATH() ? k.fast : k.exact};
   return rules::normal(root, s);
 }
+
+namespace {
+// Shapes spell their sizes in this normal form (ir/tensor.h).
+[[maybe_unused]] const bool sizes_are_simplified = (set_normal_dim(normal_size), true);
+}  // namespace
 
 UOp simplify_given(UOp expr, UOp valid) {
   UOp v = simplify(valid), x = simplify(expr);

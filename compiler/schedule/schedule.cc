@@ -461,6 +461,8 @@ UOp Buffer::bytes_of_run() const {
 Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
+  if (!g.measured.empty())
+    fail("the size ", g.measured[0].name, " is known only at run time: kernels of such sizes are not built yet");
   Graph copied = g;
   copied.sink = copy_padded_inputs(hold_state_inputs(g));
   Schedule s = Scheduler(copied).run();

@@ -3,6 +3,8 @@
 //   onnx_eval DATA [--filter TEXT] [--list passed|refused|failed|skipped] [--seconds N] [--largest E]
 //     --largest: an error of E times the largest value of an output is accepted too, for data that was itself computed in f32
 //   onnx_eval MODEL.onnx [--shape NAME=1x3x224x224]     only imports it and prints what came out
+//   onnx_eval MODEL.onnx [--var N=1..64:4]
+// A case's folder may hold a file "vars", lines as --var and --shape take them: its sizes stay free, and its data sets may differ in them.
 // DATA is .../onnx/backend/test/data or one case's folder. Each case runs in a child process, so that a crash is one failed case. Exit code
 // 1 if any case failed or fewer than --at-least passed; refused ones are listed by reason.
 #include <signal.h>
@@ -60,6 +62,36 @@ void compare(int k, const Values& got, const Values& want, f64 atol) {
   if (bad) fail("wrong: output ", k, " ", name(got.dtype), "(", join(got.dims), "): ", bad, " of ", got.elems(), " differ; ", first);
 }
 
+ImportOptions::Var parse_var(const std::string& t) {
+  size_t eq = t.rfind('='), dots = t.find("..", eq), colon = t.find(':', dots);
+  ImportOptions::Var v{t.substr(0, eq), std::stoll(t.substr(eq + 1)), std::stoll(t.substr(dots + 2))};
+  if (colon != t.npos) v.multiple = std::stoll(t.substr(colon + 1));
+  return v;
+}
+// input=1x3x8x8 or input=N,3,H,W
+ImportOptions::Shape parse_shape(const std::string& t) {
+  size_t eq = t.rfind('=');
+  ImportOptions::Shape s{t.substr(0, eq), {}, {}};
+  std::string rest = t.substr(eq + 1);
+  char between = rest.find(',') == rest.npos ? 'x' : ',';
+  for (size_t at = 0; at < rest.size();) {
+    std::string d = rest.substr(at, rest.find(between, at) - at);
+    bool number = std::isdigit(u8(d[0]));
+    s.dims.push_back(number ? std::stoll(d) : 0);
+    s.names.push_back(number ? "" : d);
+    at += d.size() + 1;
+  }
+  return s;
+}
+// The sizes that a case leaves free.
+void read_vars(const fs::path& file, ImportOptions* o) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("..") != line.npos) o->vars.push_back(parse_var(line));
+    else if (!line.empty()) o->shapes.push_back(parse_shape(line));
+  }
+}
+
 void run_case(const fs::path& folder) {
   std::string model = (folder / "model.onnx").string();
   std::vector<std::pair<std::string, bool>> inputs;  // name, has free dimensions
@@ -94,9 +126,11 @@ void run_case(const fs::path& folder) {
     std::vector<Values> in;
     ImportOptions o;
     o.note = [](const std::string&) {};
+    read_vars(folder / "vars", &o);
+    bool keeps_free = !o.vars.empty();
     for (size_t i = 0; i < inputs.size(); i++) {
       in.push_back(read_values(set / str("input_", i, ".pb")));
-      if (inputs[i].second) o.shapes.push_back({inputs[i].first, in.back().dims});
+      if (inputs[i].second && !keeps_free) o.shapes.push_back({inputs[i].first, in.back().dims});
     }
     Graph g = import_onnx(model, o);
     Arena::Scope scope(*g.arena);
@@ -174,7 +208,7 @@ int print_import(const std::string& model, const ImportOptions& o) {
 
 int main(int argc, char** argv) {
   std::string data, filter, list;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, vars;
   int seconds = 60, at_least = 0;
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
@@ -186,6 +220,8 @@ int main(int argc, char** argv) {
       at_least = std::atoi(argv[++i]);
     else if (a == "--shape" && i + 1 < argc)
       shapes.push_back(argv[++i]);
+    else if (a == "--var" && i + 1 < argc)
+      vars.push_back(argv[++i]);
     else if (a == "--largest" && i + 1 < argc)
       of_largest = std::atof(argv[++i]);
     else if (a == "--seconds" && i + 1 < argc)
@@ -198,12 +234,8 @@ int main(int argc, char** argv) {
   if (data.empty()) return std::fprintf(stderr, "usage: onnx_eval DATA [--filter TEXT] [--list KIND] [--seconds N] [--largest E]\n"), 2;
   if (data.ends_with(".onnx")) {
     ImportOptions o;
-    for (const std::string& t : shapes) {
-      size_t eq = t.rfind('=');
-      o.shapes.push_back({t.substr(0, eq), {}});
-      for (const char* p = t.c_str() + eq + 1; *p; p += *p == 'x')
-        o.shapes.back().dims.push_back(std::strtoll(p, const_cast<char**>(&p), 10));
-    }
+    for (const std::string& t : shapes) o.shapes.push_back(parse_shape(t));
+    for (const std::string& t : vars) o.vars.push_back(parse_var(t));
     return print_import(data, o);
   }
   std::vector<fs::path> cases;

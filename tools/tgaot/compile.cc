@@ -13,6 +13,7 @@ namespace {
 
 using tg::fail;
 using tg::i64;
+using tg::u8;
 
 bool read_integer(std::string_view s, i64* v) {
   auto r = std::from_chars(s.data(), s.data() + s.size(), *v);
@@ -78,18 +79,22 @@ constexpr Later kLaterFlags[] = {
 
 }  // namespace
 
-// "input=1x3x224x224". A name may hold '=' itself, so the last one counts.
+// "input=1x3x224x224", or with variables of --var "input=N,3,height,width". A name may hold '=' itself, so the last one counts.
 tg::driver::InputShape parse_shape(const std::string& text) {
-  auto bad = [&]() { fail("--shape ", text, ": expected NAME=DIMxDIMx..., for example input=1x3x224x224 (NAME= alone is a scalar)"); };
+  auto bad = [&]() { fail("--shape ", text, ": expected NAME=DIMxDIMx..., for example input=1x3x224x224 (NAME= alone is a scalar), or input=N,3,224,224 with --var N=1..8"); };
   size_t at = text.rfind('=');
   if (at == text.npos || at == 0) bad();
-  tg::driver::InputShape s{text.substr(0, at), {}};
+  tg::driver::InputShape s{text.substr(0, at), {}, {}};
   std::string_view rest = std::string_view(text).substr(at + 1);
+  const char* between = rest.find(',') == rest.npos ? "x" : ",";  // a variable's name may hold an x
   while (!rest.empty()) {
-    size_t x = rest.find_first_of("x,");
+    size_t x = rest.find_first_of(between);
+    std::string_view dim = rest.substr(0, x);
     i64 v = 0;
-    if (!read_integer(rest.substr(0, x), &v) || v < 0 || s.dims.size() == 64) bad();
+    bool number = read_integer(dim, &v), name = !dim.empty() && (std::isalpha(u8(dim[0])) || dim[0] == '_');
+    if ((!number && !name) || v < 0 || s.dims.size() == 64) bad();
     s.dims.push_back(v);
+    s.names.emplace_back(number ? std::string_view() : dim);
     if (x == rest.npos) break;
     rest.remove_prefix(x + 1);
     if (rest.empty()) bad();
@@ -112,8 +117,10 @@ void add_compile(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
   verb->add_option("model", a->o.model, "the .onnx file")->required();
   verb->add_option("-o,--output", a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder");
-  verb->add_option("--shape", a->shapes, "fixes an input's shape: input=1x3x224x224; several of one input make variants")->allow_extra_args(false);
-  verb->add_option("--var", a->vars, "keeps a dimension free: N=1..64, seq=8..512:8")->allow_extra_args(false);
+  verb->add_option("--shape", a->shapes,
+                   "fixes an input's shape: input=1x3x224x224, or names its free dimensions: input=N,3,height,width; several of one input make variants")
+      ->allow_extra_args(false);
+  verb->add_option("--var", a->vars, "keeps a dimension free that the model or --shape calls so: N=1..64, seq=8..512:8")->allow_extra_args(false);
   verb->add_option("--fix", a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")->allow_extra_args(false);
   verb->add_option("--state", a->state, "OUTPUT=INPUT: kept on the device from run to run, zeros at first: present_key=past_key")
       ->allow_extra_args(false);
