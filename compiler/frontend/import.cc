@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "frontend/default_float.h"
 #include "frontend/dequantized.h"
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 #include "frontend/onnx_file.h"
 #include "frontend/onnx_op.h"
 #include "frontend/packed_bytes.h"
@@ -429,7 +429,7 @@ class Importer {
   static Tensor sizes_in_short(const Tensor& t) {
     if (!is_int(t.dtype()) && t.dtype().kind != Kind::Bool) return t;
     if (t.uop().in(Op::Const | Op::Constant) || splat(t.uop())) return t;
-    const std::vector<UOp>* v = elements(t.uop());
+    const std::vector<UOp>* v = size_list(t.uop());
     return v ? Tensor(of_elements(t.dtype(), const_shape(t.uop()), *v)) : t;
   }
 

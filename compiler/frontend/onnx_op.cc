@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "formats/onnx.pb.h"
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 #include "frontend/sequence.h"
 
 namespace tg {
@@ -78,7 +78,7 @@ Tensor OnnxNode::operator[](size_t i) const {
 }
 bool OnnxNode::is_constant(size_t i) const { return has(i) && !not_tensor(in_[i]) && Pool::current().value(in_[i].uop()); }
 bool OnnxNode::has_dims(size_t i) const {
-  return has(i) && !not_tensor(in_[i]) && !is_float(in_[i].dtype()) && (is_constant(i) || elements(in_[i].uop()));
+  return has(i) && !not_tensor(in_[i]) && !is_float(in_[i].dtype()) && (is_constant(i) || size_list(in_[i].uop()));
 }
 const Values& OnnxNode::constant(size_t i) const {
   Tensor x = (*this)[i];
@@ -101,7 +101,7 @@ std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
 Ints OnnxNode::ints(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {
     Ints r;
-    for (UOp e : *elements(in_[i].uop())) {
+    for (UOp e : *size_list(in_[i].uop())) {
       if (!e.is_const()) fail("input ", i, " depends on the free size ", e.str(), ", but must be a number; fix that size with --shape");
       r.push_back(e.as_int());
     }
@@ -129,7 +129,7 @@ f64 OnnxNode::number(size_t i) const {
 }
 Shape OnnxNode::dims(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {
-    Shape r = *elements(in_[i].uop());
+    Shape r = *size_list(in_[i].uop());
     for (UOp& e : r)
       if (e.dtype().kind == Kind::Bool) e = tg::where(e, idx(1), idx(0));
     return r;

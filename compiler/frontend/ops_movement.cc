@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 #include "frontend/onnx_op.h"
 #include "ir/bounds.h"
 
@@ -273,7 +273,7 @@ Tensor range(OnnxNode& n) {
     }
   // Of whole numbers that are made of free sizes.
   const std::vector<UOp>* of[3];
-  for (size_t i = 0; i < 3; i++) of[i] = elements(n[i].uop());
+  for (size_t i = 0; i < 3; i++) of[i] = size_list(n[i].uop());
   if (of[0] && of[1] && of[2] && (*of[2])[0].is_const() && !(n.is_constant(0) && n.is_constant(1))) {
     UOp a = (*of[0])[0], b = (*of[1])[0];
     i64 s = (*of[2])[0].as_int();

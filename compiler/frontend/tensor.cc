@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "frontend/default_float.h"
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 #include "frontend/pool.h"
 #include "ir/eval_scalar.h"
 #include "rules/symbolic.h"
@@ -374,7 +374,7 @@ Tensor padding_index(const Tensor& i, UOp n, PadMode mode) {
     case PadMode::Wrap: return i.floor_mod(i.like(n));
     case PadMode::Reflect: {  // a triangle wave of period 2(n-1)
       if (n.is_const(1)) return i * 0.0;
-      // For a single element any period does: all is clipped to it.
+      // For a single element any period does: all comes to 0.
       UOp period = simplify(tg::max((n - 1) * 2, idx(1)));
       Tensor r = i.floor_mod(i.like(period));
       return r.min(i.like(period) - r);
@@ -389,9 +389,9 @@ Tensor Tensor::pad(IntSpan begin, IntSpan end, PadMode mode, UOp value) const { 
 Tensor Tensor::pad(const Shape& begin, const Shape& end, PadMode mode, UOp value) const {
   if (i64(begin.size()) != rank() || i64(end.size()) != rank()) fail("padding of ", begin.size(), " axes for ", text(*this));
   Tensor x = *this;
-  for (IntSpan s : {begin, end})
-    for (i64 p : s)
-      if (p > (i64(1) << 48) || p < -(i64(1) << 48)) fail("padding of ", p, " elements");
+  for (const Shape* s : {&begin, &end})
+    for (UOp p : *s)
+      if (bounds(p).hi > (i64(1) << 48) || bounds(p).lo < -(i64(1) << 48)) fail("padding of ", p.str(), " elements");
   for (i64 a = 0; a < rank(); a++)  // negative amounts cut
     if (bounds(begin[a]).lo < 0 || bounds(end[a]).lo < 0) {
       for (UOp p : {begin[a], end[a]})

@@ -61,7 +61,7 @@ class Tensor {
   static Tensor of(DType d, IntSpan sizes, std::span<const f64> v);   // a constant of the graph
   static Tensor of_ints(DType d, IntSpan sizes, IntSpan v);
   static Tensor ints(IntSpan v) { return of_ints(Kind::I64, Ints{i64(v.size())}, v); }
-  static Tensor sizes_as_ints(std::span<const UOp> v);    // i64, index expressions as elements (frontend/elements.h reads them)
+  static Tensor sizes_as_ints(std::span<const UOp> v);    // i64, index expressions as elements (frontend/size_list.h reads them)
   Tensor like(f64 v) const { return scalar(dtype(), v); }
   Tensor like(UOp size) const { return tg::cast(size, dtype()); }   // an index expression as a number
 

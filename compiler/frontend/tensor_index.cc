@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "frontend/dequantized.h"
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 #include "frontend/pool.h"
 #include "frontend/tensor.h"
 #include "ir/bounds.h"
@@ -79,7 +79,7 @@ Tensor Tensor::take(i64 a, const Tensor& index) const {
   std::vector<Tensor> all(rank());
   a = axis(a);
   // A single index that is known, if only as an expression of sizes, is a slice.
-  if (const std::vector<UOp>* v = tg::is_int(index.dtype()) ? elements(index.uop()) : nullptr; v && v->size() == 1) {
+  if (const std::vector<UOp>* v = tg::is_int(index.dtype()) ? size_list(index.uop()) : nullptr; v && v->size() == 1) {
     UOp n = shape()[a], i = (*v)[0];
     if (always_lt(i, -n) || always_le(n, i)) fail("index ", i.str(), " is out of range for an axis of ", n.str());
     i = normal_dim(tg::where(tg::lt(i, idx(0)), i + n, i));

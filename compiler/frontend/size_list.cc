@@ -1,6 +1,6 @@
 // One walk from the sources up, a list of elements a node. Casts to floats and back are followed as long as each number is a fraction of a power
 // of two that the float holds exactly: exporters scale sizes that way.
-#include "frontend/elements.h"
+#include "frontend/size_list.h"
 
 #include <algorithm>
 #include <optional>
@@ -382,7 +382,7 @@ struct Known {
 
 }  // namespace
 
-const std::vector<UOp>* elements(UOp u) {
+const std::vector<UOp>* size_list(UOp u) {
   Known& k = Arena::current().side<Known>();
   if (auto it = k.whole.find(u.id()); it != k.whole.end()) return &it->second;
   const Maybe& m = Reader(k.numbers).read(u);

@@ -11,9 +11,9 @@ constexpr i64 kMostElements = 128;  // of a tensor that is read so
 
 // The elements of u, row-major: Index expressions of VARs and constants (Bool for a bool tensor), simplified. Null if u has a float dtype that
 // does not hold whole numbers for sure, is too large, or depends on anything else.
-const std::vector<UOp>* elements(UOp u);
+const std::vector<UOp>* size_list(UOp u);
 
-// A tensor of an integer or bool dtype with these elements (Index or Bool expressions), which elements() gives back.
+// A tensor of an integer or bool dtype with these elements (Index or Bool expressions), which size_list() gives back.
 UOp of_elements(DType d, const std::vector<i64>& dims, const std::vector<UOp>& v);
 
 }  // namespace tg
