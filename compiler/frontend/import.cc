@@ -136,7 +136,7 @@ class Importer {
         UOp d = given_dim(*given, size_t(i), dim_of);
         auto [it, fresh] = dim_of.insert({name, d});
         if (!fresh && it->second != d && !(given->input == "*" && it->second.is(Op::Var)))
-          fail("--shape ", v.name(), ": dimension ", name, " is ", shape_text({d}), " here and ", shape_text({it->second}), " elsewhere");
+          fail("--shape ", v.name(), ": dimension ", name, " is ", d.str(), " here and ", it->second.str(), " elsewhere");
       }
     }
     for (const ImportOptions::Shape& s : opt_.shapes)
@@ -240,7 +240,7 @@ class Importer {
     for (int i = 0; i < dims.size(); i++) {
       if (!free_dim(dims[i])) {
         if (given && at(i) != idx(dims[i].dim_value()))
-          fail("--shape ", v.name(), ": dimension ", i, " is ", dims[i].dim_value(), " in the model, not ", shape_text({at(i)}));
+          fail("--shape ", v.name(), ": dimension ", i, " is ", dims[i].dim_value(), " in the model, not ", at(i).str());
         s.push_back(idx(dims[i].dim_value()));
         continue;
       }

@@ -641,13 +641,14 @@ std::vector<Values> eval_graph(const Graph& g, std::span<const Values> inputs, s
       bool known = std::any_of(env.vars.begin(), env.vars.end(), [&](auto& v) { return v.first == d.arg_str(); });
       if (!known) env.vars.push_back({std::string(d.arg_str()), inputs[i].dims[a]});
     }
+  size_t outputs = g.sink.nsrc() - g.measured.size();
   for (size_t i = 0; i < g.measured.size(); i++) {
-    i64 n = i64(eval(g.sink.src(g.outputs.size() + i), env).v[0]);
+    i64 n = i64(eval(g.sink.src(outputs + i), env).v[0]);
     const MeasuredSize& m = g.measured[i];
     if (n < m.min || n > m.max || n % m.multiple) fail("the size ", m.name, " is ", n, ", outside its bounds ", m.min, "..", m.max, ":", m.multiple);
     env.vars.push_back({m.name, n});
   }
-  return eval(g.sink.src().first(g.outputs.size()), env);
+  return eval(g.sink.src().first(outputs), env);
 }
 
 }  // namespace tg

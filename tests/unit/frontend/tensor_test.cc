@@ -134,7 +134,7 @@ TEST_F(TensorTest, MistakesAreErrorsNotCrashes) {
   Tensor x = range({2, 3});
   EXPECT_EQ(error([&] { x.axis(2); }), "axis 2 is out of range for f32(2, 3)");
   EXPECT_EQ(error([&] { x.permute(Ints{0, 0}); }), "(0, 0) is no permutation of the axes of f32(2, 3)");
-  EXPECT_EQ(error([&] { x.reshape(Ints{4, -1}); }), "cannot reshape f32(2, 3) to 4, -1");
+  EXPECT_EQ(error([&] { x.reshape(Ints{4, -1}); }), "cannot reshape f32(2, 3) to (4, -1)");
   EXPECT_EQ(error([&] { x + range({2}); }), "shapes (2, 3) and (2) do not broadcast");
   EXPECT_EQ(error([&] { x + x.cast(Kind::I32); }), "dtypes f32 and i32 differ");
   EXPECT_EQ(error([&] { x.matmul(x); }), "matmul of f32(2, 3) and f32(2, 3): inner dimensions differ");
