@@ -4,7 +4,6 @@
 
 #include "frontend/attention.h"
 #include "frontend/onnx_op.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -30,7 +29,7 @@ Tensors attention_op(OnnxNode& n) {
     a.mask = n[3];
     bool whole = a.mask.dim(-1) == k.dim(2) || a.mask.dim(-1).is_const(1);
     UOp missing = whole ? idx(0) : normal_dim(k.dim(2) - a.mask.dim(-1));  // keys beyond the mask are not seen
-    n.require(bounds(missing).lo >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
+    n.require(size_bounds(missing).lo >= 0, "attn_mask has ", shape_text({a.mask.dim(-1)}), " keys, there are ", shape_text({k.dim(2)}));
     if (!missing.is_const(0)) {
       Shape zero(size_t(a.mask.rank()), idx(0)), end = zero;
       end.back() = missing;

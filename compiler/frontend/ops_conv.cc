@@ -4,7 +4,6 @@
 #include "frontend/dequantized.h"
 #include "frontend/sampling.h"
 #include "frontend/spatial.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -53,7 +52,7 @@ Tensor conv_transpose(OnnxNode& n) {
   n.require(i64(strides.size()) == axes && i64(dilations.size()) == axes && i64(extra.size()) == axes && i64(pads.size()) == 2 * axes,
             "strides, dilations, output_padding and pads must be given for ", axes, " axes");
   for (i64 i = 0; i < axes; i++)
-    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && bounds(x.dim(i + 2)).lo > 0,
+    n.require(k[i] > 0 && strides[i] > 0 && dilations[i] > 0 && size_bounds(x.dim(i + 2)).lo > 0,
               "kernel, stride, dilation and spatial axes must be positive");
   if (i64(wanted.size()) == axes + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   n.require(wanted.empty() || i64(wanted.size()) == axes, "output_shape must have ", axes, " dims");
@@ -79,7 +78,7 @@ Tensor conv_transpose(OnnxNode& n) {
       out[i] = full - (pads[i] + pads[axes + i]);
     }
     out[i] = normal_dim(out[i]);
-    n.require(bounds(out[i]).lo >= 0, "pads leave no output on spatial axis ", i);
+    n.require(size_bounds(out[i]).lo >= 0, "pads leave no output on spatial axis ", i);
   }
 
   DType sum = x.widen().dtype();

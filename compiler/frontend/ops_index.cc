@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "frontend/onnx_op.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -102,7 +101,7 @@ Tensors top_k(OnnxNode& n) {
   } else {
     k = n.opset() < 10 ? idx(n.attr_int("k")) : n.dim(1);
   }
-  n.require(bounds(k).lo >= 0 && always_le(k, x.dim(axis)), "k is ", k.str(), " of an axis of ", x.dim(axis).str(),
+  n.require(size_bounds(k).lo >= 0 && always_le(k, x.dim(axis)), "k is ", k.str(), " of an axis of ", x.dim(axis).str(),
             k.is_const() && x.dim(axis).is_const() ? "" : ", which is less for some sizes");
   Tensor order = x.sort_order(axis, n.attr("largest", 1) != 0).shrink(axis, idx(0), k);
   return {x.take_along(axis, order), order};
@@ -115,7 +114,7 @@ Tensor one_hot(OnnxNode& n) {
               : n.has_dims(1)                ? n.dim(1)
                                              : idx(i64(n.number(1)));
   Tensor index = n[0], values = n[2];
-  n.require(bounds(depth).lo > 0, "a depth of ", depth.str());
+  n.require(size_bounds(depth).lo > 0, "a depth of ", depth.str());
   n.require(values.rank() == 1 && values.size(0) == 2, "values ", shape_text(values.shape()), " are not two");
   i64 r = index.rank() + 1, axis = n.attr("axis", -1);
   n.require(axis >= -r && axis < r, "axis ", axis, " for a result of rank ", r);
@@ -143,7 +142,7 @@ Tensor compress(OnnxNode& n) {
     if (c[i]) keep.push_back(i64(i));
   if (!n.has_attr("axis")) x = x.reshape(Ints{-1});
   i64 axis = n.attr("axis", 0);
-  n.require(i64(c.size()) <= bounds(x.dim(axis)).lo, "a condition of ", c.size(), " for an axis of ", x.dim(axis).str());
+  n.require(i64(c.size()) <= size_bounds(x.dim(axis)).lo, "a condition of ", c.size(), " for an axis of ", x.dim(axis).str());
   return x.take(axis, Tensor::ints(keep));
 }
 

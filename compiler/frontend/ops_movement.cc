@@ -5,7 +5,6 @@
 
 #include "frontend/size_list.h"
 #include "frontend/onnx_op.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -29,7 +28,7 @@ Tensor reshape(OnnxNode& n) {
       n.require(!rest, "reshape to ", shape_text(s), ": more than one -1");
       rest = i64(i);
     } else {
-      n.require(bounds(s[i]).lo >= 0, "a dimension of ", s[i].str());
+      n.require(size_bounds(s[i]).lo >= 0, "a dimension of ", s[i].str());
     }
   }
   return rest ? x.reshape(s, *rest) : x.reshape(s);
@@ -254,7 +253,7 @@ Tensor constant(OnnxNode& n) {
 Tensor constant_of_shape(OnnxNode& n) {
   auto declared = n.declared(0, 0);
   Shape s = declared ? dims(IntSpan(*declared)) : n.dims(0);
-  for (UOp d : s) n.require(bounds(d).lo >= 0, "a dimension of ", d.str());
+  for (UOp d : s) n.require(size_bounds(d).lo >= 0, "a dimension of ", d.str());
   UOp c = konst(Kind::F32, 0);
   if (n.has_attr("value")) {
     c = splat(n.attr_tensor("value").uop());

@@ -5,7 +5,6 @@
 
 #include "frontend/onnx_op.h"
 #include "frontend/spatial.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -22,7 +21,7 @@ PoolArgs pool_args(const OnnxNode& n, const Tensor& x) {
   for (size_t i = 0; i < p.s.k.size(); i++) {
     i64 stride = p.s.conv.strides[i], reach = (p.s.k[i] - 1) * p.s.conv.dilations[i] + 1;
     UOp in = x.dim(i64(i) + 2), begin = p.s.begin[i], end = p.s.end[i], span = normal_dim(in + begin + end - reach);
-    if (bounds(span).lo < 0) continue;  // refused by the window itself
+    if (size_bounds(span).lo < 0) continue;  // refused by the window itself
     // Windows after the first; the last one must start inside the input or its begin pads.
     UOp more = min((span + (stride - 1)) / stride, (in + begin - 1) / stride);
     p.s.end[i] = normal_dim(max(more * stride + reach - in - begin, end));

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "frontend/onnx_op.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -197,7 +196,7 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
     bool is_free = !in.is_const() || !out.is_const();
     n.require(std::isfinite(scales[i]) && (scales[i] > 0 || (is_free && scales[i] == 0)), "scale ", scales[i], " of axis ", axis,
               " must be positive");
-    n.require(bounds(in).lo > 0 || out.is_const(0), "axis ", axis, " may be empty and cannot be resized to ", out.str());
+    n.require(size_bounds(in).lo > 0 || out.is_const(0), "axis ", axis, " may be empty and cannot be resized to ", out.str());
     if (in.is_const()) check_table(in.as_int());
     if (out.is_const()) check_table(out.as_int());
     if (out == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
@@ -299,7 +298,7 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
   for (size_t i = 0; i < axes.size(); i++) {
     i64 axis = axes[i];
     UOp out = idx(shape[axis]);
-    n.require(bounds(x.dim(axis)).lo > 0 && shape[axis] > 0, "axis ", axis, " is empty");
+    n.require(size_bounds(x.dim(axis)).lo > 0 && shape[axis] > 0, "axis ", axis, " is empty");
     if (by_size && policy == "stretch" && !crops && out == x.dim(axis)) continue;  // a scale of 1
     Tensor begin, end;
     if (crops) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "frontend/pool.h"
+#include "rules/sizes.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -57,7 +58,7 @@ int whole_bits(Kind k) { return k == Kind::F64 ? 53 : k == Kind::F32 ? 24 : k ==
 
 bool holds(DType d, Number x) {
   if (d.kind == Kind::Bool || d.kind == Kind::Index) return true;
-  Bounds b = bounds(x.num);
+  Bounds b = size_bounds(x.num);
   if (is_float(d)) {
     i64 most = i64(1) << whole_bits(d.kind);
     return b.lo >= -most && b.hi <= most;
@@ -96,15 +97,15 @@ void common(Number& a, Number& b) {
 std::optional<Number> quotient(Number a, Number b, bool whole) {
   if (b.num.is_const() && b.num.as_int() < 0) a.num = -a.num, b.num = -b.num;
   if (whole) {  // towards zero
-    if (bounds(b.num).lo <= 0) return {};
-    if (bounds(a.num).lo >= 0) return Number{a.num / b.num};
-    if (bounds(a.num).hi <= 0) return Number{-(-a.num / b.num)};
+    if (size_bounds(b.num).lo <= 0) return {};
+    if (size_bounds(a.num).lo >= 0) return Number{a.num / b.num};
+    if (size_bounds(a.num).hi <= 0) return Number{-(-a.num / b.num)};
     return {};
   }
   // (an/ad) / (bn/bd) = an*bd / (ad*bn): bn must go into it, but for powers of two.
   UOp n = simplify(a.num * b.den);
   if (!b.num.is_const()) {
-    if (bounds(b.num).lo <= 0 || !simplify(n % b.num).is_const(0)) return {};
+    if (size_bounds(b.num).lo <= 0 || !simplify(n % b.num).is_const(0)) return {};
     return Number{n / b.num, a.den};
   }
   i64 c = b.num.as_int();
@@ -133,10 +134,10 @@ std::optional<Number> alu_of(Op op, DType d, const Number* x) {
     case Op::Max: return common(a, b), Number{max(a.num, b.num), a.den};
     case Op::Min: return common(a, b), Number{min(a.num, b.num), a.den};
     case Op::Div: return quotient(a, b, !fraction);
-    case Op::FloorDiv: return bounds(b.num).lo > 0 ? std::optional(whole(a.num / b.num)) : std::nullopt;
-    case Op::FloorMod: return bounds(b.num).lo > 0 ? std::optional(whole(a.num % b.num)) : std::nullopt;
+    case Op::FloorDiv: return size_bounds(b.num).lo > 0 ? std::optional(whole(a.num / b.num)) : std::nullopt;
+    case Op::FloorMod: return size_bounds(b.num).lo > 0 ? std::optional(whole(a.num % b.num)) : std::nullopt;
     case Op::Rem:
-      return !fraction && bounds(b.num).lo > 0 && bounds(a.num).lo >= 0 ? std::optional(whole(a.num % b.num)) : std::nullopt;
+      return !fraction && size_bounds(b.num).lo > 0 && size_bounds(a.num).lo >= 0 ? std::optional(whole(a.num % b.num)) : std::nullopt;
     case Op::And: return boolean ? std::optional(whole(a.num & b.num)) : std::nullopt;
     case Op::Or: return boolean ? std::optional(whole(a.num | b.num)) : std::nullopt;
     case Op::Xor: return boolean ? std::optional(whole(a.num ^ b.num)) : std::nullopt;

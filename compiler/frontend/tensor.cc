@@ -33,9 +33,6 @@ i64 constant_dim(UOp d) {
   return d.as_int();
 }
 
-bool always_lt(UOp a, UOp b) { return simplify(lt(a, b)).is_const(1); }
-bool always_le(UOp a, UOp b) { return simplify(le(a, b)).is_const(1); }
-
 namespace {
 // Variables that are multiples of m as m times a variable, so that x and x/m are seen to have a factor in common; and the way back.
 struct Units {
@@ -78,7 +75,7 @@ std::optional<UOp> whole_quotient(UOp n, UOp d) {
     }
     if (ok) return normal_dim(q.uop());
   }
-  if (bounds(d).lo <= 0 || !simplify(n % d).is_const(0)) return {};
+  if (size_bounds(d).lo <= 0 || !simplify(n % d).is_const(0)) return {};
   return normal_dim(n / d);
 }
 
@@ -329,23 +326,23 @@ Tensor Tensor::slice(i64 a, UOp begin, UOp end, i64 step) const {
   UOp n = dim(a);
   auto clamp = [&](UOp v, UOp lo, UOp hi) {
     v = below_limits(v);
-    return simplify(tg::min(tg::max(tg::where(tg::lt(v, idx(0)), v + n, v), lo), hi));
+    return normal_dim(tg::min(tg::max(tg::where(tg::lt(v, idx(0)), v + n, v), lo), hi));
   };
   UOp b, e;
   if (step > 0) {
-    b = clamp(begin, idx(0), n), e = simplify(tg::max(b, clamp(end, idx(0), n)));
+    b = clamp(begin, idx(0), n), e = normal_dim(tg::max(b, clamp(end, idx(0), n)));
   } else {  // elements b, b+step .. above e: of the flipped axis, n-1-b, n-1-b-step .. below n-1-e
     UOp last = n - 1;
-    b = simplify(last - clamp(begin, idx(-1), last)), e = simplify(tg::max(b, last - clamp(end, idx(-1), last)));
+    b = normal_dim(last - clamp(begin, idx(-1), last)), e = normal_dim(tg::max(b, last - clamp(end, idx(-1), last)));
   }
-  UOp count = simplify(e - b);
+  UOp count = normal_dim(e - b);
   Tensor x = *this;
   if (step < 0) {
     if (step == std::numeric_limits<i64>::min()) step++;  // beyond any axis all the same
     x = count.is_const(0) ? x : x.flip(Ints{a});
     step = -step;
   }
-  step = std::clamp<i64>(step, 1, std::max<i64>(1, bounds(count).hi));
+  step = std::clamp<i64>(step, 1, std::max<i64>(1, size_bounds(count).hi));
   Shape sb(rank(), idx(0)), se = shape(), st(rank(), idx(1));
   sb[a] = b, se[a] = e, st[a] = idx(step);
   if (UOp c = splat(u_)) {
@@ -358,7 +355,7 @@ Tensor Tensor::slice(i64 a, UOp begin, UOp end, i64 step) const {
 Tensor Tensor::shrink(i64 a, UOp begin, UOp count) const {
   begin = normal_dim(begin), count = normal_dim(count);
   UOp end = normal_dim(begin + count);
-  if (bounds(begin).lo < 0 || bounds(count).lo < 0 || (!(end == dim(a)) && !always_le(end, dim(a))))
+  if (size_bounds(begin).lo < 0 || size_bounds(count).lo < 0 || (!(end == dim(a)) && !always_le(end, dim(a))))
     fail("elements ", begin.str(), "..", end.str(), " of axis ", a, " of ", text(*this),
          begin.is_const() && end.is_const() && dim(a).is_const() ? "" : " are not inside for all sizes");
   if (UOp c = splat(u_)) {
@@ -391,16 +388,16 @@ Tensor Tensor::pad(const Shape& begin, const Shape& end, PadMode mode, UOp value
   Tensor x = *this;
   for (const Shape* s : {&begin, &end})
     for (UOp p : *s)
-      if (bounds(p).hi > (i64(1) << 48) || bounds(p).lo < -(i64(1) << 48)) fail("padding of ", p.str(), " elements");
+      if (size_bounds(p).hi > (i64(1) << 48) || size_bounds(p).lo < -(i64(1) << 48)) fail("padding of ", p.str(), " elements");
   for (i64 a = 0; a < rank(); a++)  // negative amounts cut
-    if (bounds(begin[a]).lo < 0 || bounds(end[a]).lo < 0) {
+    if (size_bounds(begin[a]).lo < 0 || size_bounds(end[a]).lo < 0) {
       for (UOp p : {begin[a], end[a]})
-        if (bounds(p).lo < 0 && bounds(p).hi > 0) fail("padding of ", p.str(), " of axis ", a, " of ", text(*this), " cuts for some sizes and adds for others");
-      UOp n = dim(a), zero = idx(0), b = bounds(begin[a]).lo < 0 ? simplify(-begin[a]) : zero, e = bounds(end[a]).lo < 0 ? simplify(n + end[a]) : n;
+        if (size_bounds(p).lo < 0 && size_bounds(p).hi > 0) fail("padding of ", p.str(), " of axis ", a, " of ", text(*this), " cuts for some sizes and adds for others");
+      UOp n = dim(a), zero = idx(0), b = size_bounds(begin[a]).lo < 0 ? simplify(-begin[a]) : zero, e = size_bounds(end[a]).lo < 0 ? simplify(n + end[a]) : n;
       // What one side cuts beyond the other end comes off the other side's padding.
-      if (!always_le(b, n) || bounds(e).lo < 0 || !always_le(b, e)) {
+      if (!always_le(b, n) || size_bounds(e).lo < 0 || !always_le(b, e)) {
         UOp left = simplify(n + begin[a] + end[a]);
-        if (bounds(left).lo < 0)
+        if (size_bounds(left).lo < 0)
           fail("padding of ", begin[a].str(), " and ", end[a].str(), " leaves less than nothing of axis ", a, " of ", text(*this));
         if (mode != PadMode::Constant || !n.is_const() || !left.is_const())
           fail("padding of ", begin[a].str(), " and ", end[a].str(), " cuts more than axis ", a, " of ", text(*this), " has");
@@ -409,10 +406,10 @@ Tensor Tensor::pad(const Shape& begin, const Shape& end, PadMode mode, UOp value
         nb[a] = ne[a] = zero;
         return Tensor(tg::full(s, value)).pad(nb, ne, mode, value);
       }
-      x = x.shrink(a, b, simplify(e - b));
+      x = x.shrink(a, b, normal_dim(e - b));
     }
   Shape pb, pe;
-  for (i64 a = 0; a < rank(); a++) pb.push_back(simplify(tg::max(begin[a], idx(0)))), pe.push_back(simplify(tg::max(end[a], idx(0))));
+  for (i64 a = 0; a < rank(); a++) pb.push_back(normal_dim(tg::max(begin[a], idx(0)))), pe.push_back(normal_dim(tg::max(end[a], idx(0))));
   if (mode == PadMode::Constant) {
     if (UOp c = splat(x.u_); c && c == value) {
       Shape s = x.shape();
@@ -424,7 +421,7 @@ Tensor Tensor::pad(const Shape& begin, const Shape& end, PadMode mode, UOp value
   for (i64 a = 0; a < rank(); a++) {
     if (pb[a].is_const(0) && pe[a].is_const(0)) continue;
     UOp n = x.dim(a);
-    if (bounds(n).lo == 0) fail("axis ", a, " of ", text(*this), n.is_const() ? " is empty" : " may be empty", " and has nothing to pad with");
+    if (size_bounds(n).lo == 0) fail("axis ", a, " of ", text(*this), n.is_const() ? " is empty" : " may be empty", " and has nothing to pad with");
     Tensor i = arange(normal_dim(n + pb[a] + pe[a]), Kind::I64);
     i = padding_index(i - i.like(pb[a]), n, mode);
     x = x.take(a, i);
@@ -437,7 +434,7 @@ Tensor Tensor::window(const WindowArg& w) const {
   for (size_t i = 0; i < w.axes.size(); i++) {
     i64 reach = w.dilation[i] * (w.k[i] - 1) + 1;
     UOp& n = s[w.axes[i]];
-    if (bounds(n).lo < reach) fail("a window of ", reach, " elements does not fit axis ", w.axes[i], " of ", text(*this), n.is_const() ? "" : " for all sizes; raise the smallest");
+    if (size_bounds(n).lo < reach) fail("a window of ", reach, " elements does not fit axis ", w.axes[i], " of ", text(*this), n.is_const() ? "" : " for all sizes; raise the smallest");
     n = (n - reach) / idx(w.stride[i]) + 1;
   }
   for (i64 k : w.k) s.push_back(idx(k));
@@ -476,7 +473,7 @@ std::vector<Tensor> Tensor::split(i64 a, const Shape& parts) const {
   UOp at = idx(0);
   std::vector<Tensor> r;
   for (UOp n : parts) {
-    if (bounds(n).lo < 0) fail("a part of ", n.str(), " elements");
+    if (size_bounds(n).lo < 0) fail("a part of ", n.str(), " elements");
     r.push_back(shrink(a, at, n));
     at = normal_dim(at + n);
   }
@@ -486,7 +483,7 @@ std::vector<Tensor> Tensor::split(i64 a, const Shape& parts) const {
 
 Tensor Tensor::repeat(i64 a, UOp n) const {
   a = axis(a);
-  if (bounds(n).lo < 0) fail("a repeat count of ", n.str());
+  if (size_bounds(n).lo < 0) fail("a repeat count of ", n.str());
   Shape s = shape();
   s.insert(s.begin() + a, idx(1));
   Tensor x = reshape(s);

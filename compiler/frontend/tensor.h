@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ir/tensor.h"
+#include "rules/sizes.h"
 
 namespace tg {
 
@@ -201,8 +202,5 @@ Shape broadcast(std::span<const Shape* const> shapes);
 i64 constant_dim(UOp d);
 // n / d where that leaves nothing over, whatever the variables are.
 std::optional<UOp> whole_quotient(UOp n, UOp d);
-// For all values of the variables.
-bool always_lt(UOp a, UOp b);
-bool always_le(UOp a, UOp b);
 
 }  // namespace tg

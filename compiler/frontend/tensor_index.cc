@@ -5,7 +5,6 @@
 #include "frontend/size_list.h"
 #include "frontend/pool.h"
 #include "frontend/tensor.h"
-#include "ir/bounds.h"
 
 namespace tg {
 namespace {
@@ -83,7 +82,7 @@ Tensor Tensor::take(i64 a, const Tensor& index) const {
     UOp n = shape()[a], i = (*v)[0];
     if (always_lt(i, -n) || always_le(n, i)) fail("index ", i.str(), " is out of range for an axis of ", n.str());
     i = normal_dim(tg::where(tg::lt(i, idx(0)), i + n, i));
-    if (bounds(i).lo >= 0 && always_lt(i, n)) {
+    if (size_bounds(i).lo >= 0 && always_lt(i, n)) {
       Shape s(shape().begin(), shape().begin() + a);
       s.insert(s.end(), index.shape().begin(), index.shape().end());
       s.insert(s.end(), shape().begin() + a + 1, shape().end());
