@@ -28,6 +28,8 @@ std::span<const OnnxOp> ms_ops();
 std::span<const OnnxOp> ms_basic_ops();
 std::span<const OnnxOp> ms_attention_ops();
 std::span<const OnnxOp> ms_quant_ops();
+std::span<const OnnxOp> rnn_ops();
+std::span<const OnnxOp> ms_rnn_ops();
 
 std::span<const OnnxFamily> onnx_families() {
   static const OnnxFamily kFamilies[] = {
@@ -40,6 +42,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "control", control_ops()},
       {"", "sequence", sequence_ops()},
       {"", "text", text_ops()},
+      {"", "rnn", rnn_ops()},
       {"", "conv", conv_ops()},
       {"", "pool", pool_ops()},
       {"", "norm", norm_ops()},
@@ -57,6 +60,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"com.microsoft", "ms_basic", ms_basic_ops()},
       {"com.microsoft", "ms_attention", ms_attention_ops()},
       {"com.microsoft", "ms_quant", ms_quant_ops()},
+      {"com.microsoft", "ms_rnn", ms_rnn_ops()},
   };
   return kFamilies;
 }

@@ -21,15 +21,12 @@ Tensors if_op(OnnxNode& n) {
   return yes;
 }
 
-constexpr Refused kLoop{"loops are not supported yet"}, kRnn{"recurrent layers are not supported yet"};
+constexpr Refused kLoop{"loops are not supported yet"};
 
 // clang-format off
 constexpr OnnxOp kControlOps[] = {
-  {"GRU",                 7, kRnn},
   {"If",                  1, if_op},
-  {"LSTM",                7, kRnn},
   {"Loop",                1, kLoop},
-  {"RNN",                 7, kRnn},
   {"Scan",                8, kLoop},
 };
 // clang-format on

@@ -149,9 +149,9 @@ Tensors dynamic_quantize_linear(OnnxNode& n) {
 
 }  // namespace
 
-Dynamic dynamic_quantize(const Tensor& x) {
-  Ints all = x.all_axes();
-  Tensor hi = x.max(all, false).max(x.like(0)), lo = x.min(all, false).min(x.like(0));
+Dynamic dynamic_quantize(const Tensor& x, const Ints& axes) {
+  Ints all = axes.empty() ? x.all_axes() : axes;
+  Tensor hi = x.max(all, !axes.empty()).max(x.like(0)), lo = x.min(all, !axes.empty()).min(x.like(0));
   Tensor range = hi - lo;
   Tensor scale = where(range.eq(range.like(0)), range.like(1), range) / 255.0;
   Tensor zero = (-lo / scale).clip(x.like(0), x.like(255)).round();

@@ -17,7 +17,8 @@ Tensor dequantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DTyp
 struct Dynamic {
   Tensor y, scale, zero;  // u8, f32 (), u8 ()
 };
-Dynamic dynamic_quantize(const Tensor& x);  // DynamicQuantizeLinear
+// DynamicQuantizeLinear, of all of x or over some axes, which scale and zero keep as 1.
+Dynamic dynamic_quantize(const Tensor& x, const Ints& axes = {});
 
 Tensor centred(const Tensor& x, const Tensor& zero);  // x - zero in i32; zero may be absent
 // (x - x_zero) (w - w_zero) summed in i32, zero points absent or broadcasting with what they belong to. Products of bytes are written as u8 by

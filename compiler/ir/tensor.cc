@@ -17,6 +17,7 @@ Shape as_written(UOp u) {
     case Op::Placeholder:
     case Op::Step:
     case Op::Loop:
+    case Op::Recur:
     case Op::Branch:
     case Op::Var: return {};
     case Op::Range: return {};
@@ -77,6 +78,7 @@ Shape as_written(UOp u) {
     case Op::Get: {
       UOp from = u.src(0);
       if (from.is(Op::Branch)) return shape(from.src(size_t(1 + u.arg_int())));
+      if (from.is(Op::Recur)) return shape(from.src(size_t(1 + u.arg_int())));
       if (!from.is(Op::Loop)) return s(0);
       LoopArg a = from.arg<LoopArg>();
       if (u.arg_int() < a.carried) return shape(from.src(a.init(u.arg_int())));

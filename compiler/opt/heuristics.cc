@@ -66,21 +66,78 @@ std::optional<i64> step(const Access& a, const Axis& x) {
   return f;
 }
 
+// The loops that are in the list of every STORE, and those that run in their order.
+std::vector<UOp> common_loops(const Kernel& k) {
+  std::vector<UOp> out;
+  for (UOp r : loops_of(k.ast.src(0)))
+    if (std::all_of(k.ast.src().begin(), k.ast.src().end(), [&](UOp s) {
+          std::vector<UOp> l = loops_of(s);
+          return std::find(l.begin(), l.end(), r) != l.end();
+        }))
+      out.push_back(r);
+  return out;
+}
+
+// Is it nests that wait for one another inside a loop that runs in its order (schedule/rounds_kernel.cc)?
+bool has_rounds(const Kernel& k) { return !k.ordered.empty() && k.ast.nsrc() > 1; }
+
+// The nests of such a kernel as kernels of their own: what a nest waits for is taken as there, and loops around several nests have no Opts.
+std::vector<Kernel> nests(const Kernel& k) {
+  std::vector<std::vector<UOp>> groups, loops;
+  for (UOp s : k.ast.src()) {
+    std::vector<UOp> l = loops_of(s);
+    auto it = std::find(loops.begin(), loops.end(), l);
+    if (it == loops.end()) loops.push_back(l), groups.push_back({s});
+    else groups[size_t(it - loops.begin())].push_back(s);
+  }
+  std::vector<i64> ordered = k.ordered;
+  for (UOp r : common_loops(k)) ordered.push_back(r.arg<RangeArg>().id);
+  std::vector<Kernel> out;
+  for (const std::vector<UOp>& g : groups) {
+    UOp sink = node(Op::Sink, Kind::Void, std::span<const UOp>(g));
+    Memo<UOp> to;
+    for (UOp u : toposort(sink)) {
+      std::vector<UOp> src;
+      for (UOp s : u.src()) src.push_back(to[s]);
+      to[u] = u.is(Op::After) ? src[0] : with_src(u, src);
+    }
+    Kernel n = k;
+    n.ast = to[sink], n.ordered = ordered, n.opts.clear();
+    out.push_back(std::move(n));
+  }
+  return out;
+}
+
 class Planner {
  public:
-  explicit Planner(Kernel k) : k_(std::move(k)) {}
+  explicit Planner(Kernel k, bool nest = false) : k_(std::move(k)), nest_(nest) {}
+
+  // The Opts of one nest of several.
+  std::vector<Opt> run_nest() {
+    for (UOp u : toposort(k_.ast))
+      if (u.is(Op::Param) && bits(u.dtype()) < 8) return {};
+    view();
+    if (std::optional<Kernel> d = plan_dot(k_)) k_ = std::move(*d);
+    else if (!contraction()) stream(unroll_places());
+    return k_.opts;
+  }
 
   Kernel run() {
     for (UOp u : toposort(k_.ast))
       if (u.is(Op::Param) && bits(u.dtype()) < 8) return k_;
-    v_ = view_of(k_);
-    if (std::optional<Kernel> d = plan_dot(k_)) {
+    if (has_rounds(k_)) {
+      for (Kernel& n : nests(k_))
+        for (const Opt& o : Planner(std::move(n), true).run_nest()) apply(o);
+      return with_tasks(std::move(k_));
+    }
+    view();
+    if (std::optional<Kernel> d = k_.ordered.empty() ? plan_dot(k_) : std::nullopt) {
       k_ = std::move(*d);
     } else if (k_.ordered.empty()) {
       if (!contraction()) {
         for (i64 value = 0; value < i64(kept_values(k_.ast).size()); value++)
           if (apply({OptKind::Keep, value, i64(RowPlace::Out)}) || apply({OptKind::Keep, value, i64(RowPlace::Stack)})) break;
-        v_ = view_of(k_);
+        view();
         stream(unroll_places());
       }
     }
@@ -88,7 +145,14 @@ class Planner {
   }
 
  private:
+  // The axes that may have Opts, and all accesses.
+  void view() {
+    v_ = view_of(k_);
+    std::erase_if(v_.axes, [&](const Axis& a) { return std::find(k_.ordered.begin(), k_.ordered.end(), a.id) != k_.ordered.end(); });
+  }
   bool apply(const Opt& o) {
+    // A nest that others wait for has no second copy.
+    if (nest_ && o.kind == OptKind::Peel) return false;
     Result<Kernel> n = k_.with(o);
     if (!n) return false;
     k_ = std::move(*n);
@@ -288,6 +352,8 @@ class Planner {
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
     Tile t = turned ? turned_tile(m)
                     : best_tile(n, m, rows && rows->free, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+    if (nest_)
+      while (m % t.rows) t.rows--;
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
@@ -394,7 +460,7 @@ class Planner {
       if (a.output && !a.free && a.ranges.size() == 1 && a.size >= 2 && nodes * a.size <= kMost && std::find(ids.begin(), ids.end(), a.id) != ids.end() &&
           a.size <= 8 && apply({OptKind::Upcast, a.id, a.size}))
         nodes *= a.size;
-    if (nodes > 1) v_ = view_of(k_);
+    if (nodes > 1) view();
     return nodes;
   }
 
@@ -509,6 +575,7 @@ class Planner {
   }
 
   Kernel k_;
+  bool nest_;
   View v_;
   std::vector<Axis> now_;
 };

@@ -71,6 +71,7 @@ class Planner {
     Factors f = *dot_factors(red_);
     x_[0] = operand(k_, f.a), x_[1] = operand(k_, f.b);
     all_ = axes(k_.ast);
+    std::erase_if(all_, [&](const Axis& a) { return std::find(k_.ordered.begin(), k_.ordered.end(), a.id) != k_.ordered.end(); });
     std::vector<UOp> inside = toposort(red_);
     for (const Axis& a : all_) {
       if (!a.output || a.reduce || a.size < 2) continue;
@@ -205,7 +206,7 @@ class Planner {
 
 std::optional<Kernel> plan_dot(const Kernel& k) {
   std::vector<DotRow> rows = dot_rows(*k.target);
-  if (rows.empty() || !k.ordered.empty()) return {};
+  if (rows.empty()) return {};
   for (UOp u : toposort(k.ast)) {
     std::optional<Factors> f = dot_factors(u);
     if (!f || closed_ranges(u).empty()) continue;

@@ -366,8 +366,12 @@ R tile(const Kernel& k, const Opt& o) {
   Kernel n = k;
   i64 moved = o.arg == 1 ? a.part : part;
   n.ast = reorder(simplify(replace_ranges(k.ast, map)), [&](std::vector<UOp>& rs) {
-    for (size_t x = 1; x < rs.size(); x++)
-      if (is_axis(rs[x], o.target, moved)) std::rotate(rs.begin(), rs.begin() + long(x), rs.begin() + long(x) + 1);
+    // The outermost of those inside a loop that runs in its order.
+    size_t first = 0;
+    for (size_t x = 0; x < rs.size(); x++) {
+      if (std::find(k.ordered.begin(), k.ordered.end(), rs[x].arg<RangeArg>().id) != k.ordered.end()) first = x + 1;
+      if (is_axis(rs[x], o.target, moved) && x > first) std::rotate(rs.begin() + long(first), rs.begin() + long(x), rs.begin() + long(x) + 1);
+    }
   });
   n.opts.push_back(o);
   return n;
@@ -450,6 +454,10 @@ R peel(const Kernel& k, const Opt& o) {
   if (o.arg < 2 || a.divides(o.arg) || a.size < o.arg) return R::no("axis ", o.target, " of size ", a.size, " leaves no remainder of ", o.arg);
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   UOp r = a.ranges[0];
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::After))
+      for (UOp e : u.src().subspan(1))
+        if (std::find(e.src().begin(), e.src().end(), r) != e.src().end()) return R::no("other loops wait for what axis ", o.target, " stores");
   UOp main = simplify(a.extent() / o.arg * o.arg), rest = simplify(a.extent() - main);
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
   i64 next_phase = 100, next_id = a.id + 100, next_row = 0;

@@ -35,7 +35,7 @@ UOp build_index(UOp u, const Shape& index) {
 }
 
 UOp Builder::value(UOp u, const Shape& index, UOp gate) {
-  if (u.is(Op::Const) || u.is(Op::Var) || u.is(Op::Placeholder)) return u;
+  if (u.in(Op::Const | Op::Var | Op::Range | Op::Placeholder)) return u;
   if (u.in(Op::Param | Op::Constant) || (realized_ && realized_->stored[u])) return load_(u, index, gate, konst(u.dtype(), 0));
   return compute(u, index, gate);
 }

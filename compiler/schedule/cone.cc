@@ -4,6 +4,7 @@
 
 #include "ir/bounds.h"
 #include "schedule/realize.h"
+#include "schedule/rounds.h"
 
 namespace tg {
 namespace {
@@ -29,9 +30,10 @@ Memo<Cone> cones(UOp sink) {
       if (s.in(Op::Stack | Op::Const | Op::Placeholder)) continue;
       Cone t = memo[s];
       // A value that will be stored anyway counts as a buffer.
-      if (s.in(kOwnKernel) || (t.heavy && users[s] >= 2)) {
+      bool own = s.in(kOwnKernel) || is_rounds_result(s);
+      if (own || (t.heavy && users[s] >= 2)) {
         t = Cone{};
-        t.loads = true, t.bare = s.in(kOwnKernel), t.buffers = 1, t.volume = count(s);
+        t.loads = true, t.bare = own, t.buffers = 1, t.volume = count(s);
       }
       c.heavy |= t.heavy, c.reduces |= t.reduces, c.costly |= t.costly, c.loads |= t.loads;
       c.ops = std::min(c.ops + t.ops, kMany), c.buffers = std::min(c.buffers + t.buffers, kMany);

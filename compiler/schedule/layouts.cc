@@ -154,6 +154,7 @@ class Chooser {
 
   // No contraction touches the output: it lies as its largest input of the same kind does.
   void follow(const Call& c) {
+    if (!c.ordered.empty() && c.ast.nsrc() > 1) return;  // what a loop's rounds keep lies as they say
     for (UOp st : c.ast.src()) {
       if (!st.is(Op::Store) || !st.src(0).src(0).is(Op::Param)) continue;
       u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];

@@ -7,6 +7,7 @@
 #include "rules/symbolic.h"
 #include "schedule/build.h"
 #include "schedule/index.h"
+#include "schedule/rounds.h"
 
 namespace tg {
 
@@ -86,6 +87,10 @@ class Realizer {
       if (u.in(kOwnKernel) && !u.is(Op::Contiguous))
         for (UOp s : u.src())
           if (u.is(Op::Concat) && !cone_[s].bare) forced_[s] = 1;
+      if (is_rounds_result(u)) forced_[u] = 1;
+      if (u.is(Op::Recur))
+        for (UOp s : u.src())
+          if (is_value(s) && (cone_[s].loads || cone_[s].reduces) && !cone_[s].bare) forced_[s] = 1;
     }
   }
 
@@ -98,7 +103,7 @@ class Realizer {
   }
 
  private:
-  bool is_value(UOp u) { return !u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Placeholder | Op::Range); }
+  bool is_value(UOp u) { return !u.in(Op::Sink | Op::Stack | Op::Recur | Op::Const | Op::Var | Op::Placeholder | Op::Range); }
 
   void visit(UOp u) {
     if (!is_value(u) || u.in(Op::Param | Op::Constant | Op::Iota)) return;

@@ -10,6 +10,7 @@
 #include "ir/spec.h"
 #include "rules/symbolic.h"
 #include "schedule/build.h"
+#include "schedule/rounds.h"
 
 namespace tg {
 namespace {
@@ -221,6 +222,9 @@ class Scheduler {
       case Op::Scatter: return emit_scatter(u);
       case Op::Scan: return emit_scan(u);
       case Op::Sort: return emit_sort(u);
+      case Op::Get:
+        if (is_rounds_result(u)) return emit_rounds(u.src(0));
+        return emit_plain(u, {}, place_of(u));
       default: return emit_plain(u, {}, place_of(u));
     }
   }
@@ -319,6 +323,38 @@ class Scheduler {
     std::vector<i64> ordered;
     if (r.is(Op::Range)) ordered.push_back(r.arg<RangeArg>().id);
     finish({st}, p, 1, "scan" + shape_name(u), ordered);
+  }
+
+  // All results of a RECUR, when the first of them is asked for.
+  void emit_rounds(UOp recur) {
+    if (rounds_done_[recur]) return;
+    rounds_done_[recur] = 1;
+    const RoundsBody& body = rounds_body(recur);
+    Params p;
+    std::vector<UOp> gets(size_t(body.carried + body.scans));
+    for (UOp u : realized_.roots)
+      if (u.is(Op::Get) && u.src(0) == recur) gets[size_t(u.arg_int())] = u;
+    RoundsHooks hooks;
+    u32 outputs = 0;  // slots that are written: those that there are before anything is read
+    auto reads = [&] { outputs = outputs ? outputs : u32(p.buffers.size()); };
+    hooks.scratch = [&](DType d, std::vector<i64> dims) { return p.slot(s_, add_buffer(Buffer::Scratch, 0, d, std::move(dims))); };
+    hooks.result = [&](i64 i, const Shape& at) {
+      UOp u = gets[size_t(i)];
+      return u ? index_of(p, place_of(u), at) : UOp{};
+    };
+    hooks.init = [&](i64 i, const Shape& at) {
+      reads();
+      return builder(recur, p).value(body.inits[size_t(i)], at);
+    };
+    hooks.load = [&](UOp u, const Shape& at, UOp gate, UOp alternative) {
+      reads();
+      return load(p, u, at, gate, alternative);
+    };
+    RoundsKernel k = rounds_kernel(body, hooks);
+    reads();
+    std::string name = "rounds_" + (body.count.is_const() ? str(body.count.as_int()) : std::string("n"));
+    if (body.carried) name += shape_name(body.inits[0]);
+    finish(k.stores, p, outputs, name, k.ordered);
   }
 
   // A bitonic network over keys and positions in scratch, padded to a power of two. Ties go by position, so the order is stable.
@@ -421,7 +457,7 @@ class Scheduler {
   Realized realized_;
   std::vector<u32> input_, output_, constant_;  // the graph's, as buffers
   std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
-  Memo<u8> placed_;
+  Memo<u8> placed_, rounds_done_;
   Memo<Place> places_;
 };
 
@@ -464,7 +500,7 @@ Schedule schedule(const Graph& g, const Target& target) {
   if (!g.measured.empty())
     fail("the size ", g.measured[0].name, " is known only at run time: kernels of such sizes are not built yet");
   Graph copied = g;
-  copied.sink = copy_padded_inputs(hold_state_inputs(g));
+  copied.sink = loops_to_rounds(copy_padded_inputs(hold_state_inputs(g)));
   Schedule s = Scheduler(copied).run();
   update_state_in_place(s);
   read_one_hot_rows(s, g);
