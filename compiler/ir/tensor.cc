@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ir/sum.h"
 
 namespace tg {
 namespace {
@@ -41,8 +42,14 @@ Shape as_written(UOp u) {
     case Op::Shrink: {
       Shape r;
       for (size_t i = 0; i < s(0).size(); i++) {
-        UOp b = u.src(1).src(i), e = u.src(2).src(i), st = u.src(3).src(i);
-        r.push_back((e - b + (st - 1)) / st);
+        UOp b = u.src(1).src(i), e = u.src(2).src(i), st = u.src(3).src(i), n = e - b;
+        // From a place that varies, as the round of a loop does, a number of elements that does not.
+        if (!n.is_const() && !b.is_const()) {
+          Sum d = sum_of(e);
+          d.add(sum_of(b), -1);
+          if (d.is_const()) n = idx(d.c);
+        }
+        r.push_back((n + (st - 1)) / st);
       }
       return r;
     }

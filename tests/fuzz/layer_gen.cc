@@ -107,7 +107,7 @@ class Layers {
 
   // --- layers ---------------------------------------------------------------------------------------------------------------------------
   bool grow() {
-    switch (pick(0, 15)) {
+    switch (pick(0, 16)) {
       case 0: case 1: case 2: case 3: return conv();
       case 4: return pool();
       case 5: case 6: return matmul();
@@ -119,8 +119,45 @@ class Layers {
       case 12: return elementwise();
       case 13: return pad();
       case 14: return one_hot();
+      case 15: return recurrent();
       default: return globally();
     }
+  }
+
+  // A LOOP over axis 1 of x (a, steps, k) that carries rows (a, n): each round multiplies them by weights, of all rows or a matrix for each.
+  bool recurrent() {
+    Val& x = some(3);
+    if (!x.u) return false;
+    std::vector<i64> d = const_shape(x.u);
+    i64 n = any({1, 3, 4, 8, 16, 17, 24}), id = i64(pool_.size()), steps = d[1];
+    if (steps > 20 || d[0] * steps * n * (2 * n + d[2]) > kMostWork) return false;
+    UOp count = idx(steps), t = tensor::step(id, count);
+    UOp w = tensor::expand(tensor::reshape(weight({2 * n, d[2]}), dims({1, 2 * n, d[2]})), dims({d[0], 2 * n, d[2]}));
+    UOp in = product(x.u, w);  // (a, steps, 2n)
+    UOp at = chance(50) ? t : count - 1 - t;
+    UOp now = tensor::reshape(tensor::slice(in, 1, at, at + 1), dims({d[0], 2 * n}));
+    UOp h = tensor::carry({id, 0}, Kind::F32, dims({d[0], n})), c = tensor::carry({id, 1}, Kind::F32, dims({d[0], n}));
+    UOp r = chance(50) ? weight({d[0], 2 * n, n}) : tensor::expand(tensor::reshape(weight({2 * n, n}), dims({1, 2 * n, n})), dims({d[0], 2 * n, n}));
+    UOp from = chance(20) ? tensor::flip(h, Ints{i64(pick(0, 1))}) : h;
+    UOp g = now + tensor::reshape(product(tensor::reshape(from, dims({d[0], 1, n})), r), dims({d[0], 2 * n}));
+    g = clamp(g);
+    if (chance(70)) g = tensor::contiguous(g);
+    UOp a = tensor::slice(g, 1, idx(0), idx(n)), b = tensor::slice(g, 1, idx(n), idx(2 * n));
+    UOp next_c = clamp(max(a, number(0)) * c + b), next_h = clamp(next_c + a * number(2));
+    if (chance(30)) next_h = clamp(next_h - tensor::expand(tensor::reshape(tensor::reduce(next_c, ReduceKind::Max, {1}), dims({d[0], 1})), shape(next_c)));
+    if (chance(30)) next_h = where(lt(cast(t, Kind::F32), number(f64(pick(0, steps)))), next_h, h);
+    if (chance(10)) next_c = h;
+    UOp first = chance(50) ? input({d[0], n}) : tensor::expand(tensor::reshape(number(1), dims({1, 1})), dims({d[0], n}));
+    UOp yes = konst(Kind::Bool, 1);
+    std::vector<UOp> init{first, chance(50) ? first : input({d[0], n})}, next{next_h, next_c}, scans{next_h};
+    if (chance(30)) scans.push_back(c);
+    UOp l = tensor::loop(id, count, yes, init, yes, next, scans);
+    x.read = true;
+    add(tensor::permute(tensor::get(l, 2), Ints{1, 0, 2}));
+    if (scans.size() > 1) add(tensor::get(l, 3));
+    if (chance(60)) add(tensor::reshape(tensor::get(l, 0), dims({1, d[0], n})));
+    if (chance(60)) add(tensor::reshape(tensor::get(l, 1), dims({d[0], 1, n})));
+    return true;
   }
 
   // Rows of a table by a product with a one-hot matrix, as some exporters write an embedding: (1, n) integers to (1, n, m).

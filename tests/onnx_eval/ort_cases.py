@@ -485,13 +485,80 @@ def text():
          ngram_counts=[0, 0, 4], pool_int64s=[1, 2, 2, 2, 1, 1, 2, 2, 1, 1], ngram_indexes=[0, 1, 2, 3])
 
 
+def recurrent():
+    T, B, I, H = 5, 3, 4, 6
+    ops = {"LSTM": 4, "GRU": 3, "RNN": 1}
+    lens = np.array([5, 2, 4], np.int32)
+
+    def layer(name, op, steps=T, batch=B, hidden=H, d=1, const=(1, 2, 3), bias=True, lens=None, state=False, holes=False, outputs=None, inputs=I, **a):
+        g = ops[op]
+        ins = [f32(steps, batch, inputs), f32(d, g * hidden, inputs, scale=0.4), f32(d, g * hidden, hidden, scale=0.4),
+               f32(d, 2 * g * hidden, scale=0.3) if bias else None, lens, f32(d, batch, hidden) if state else None]
+        if op == "LSTM":
+            ins += [f32(d, batch, hidden) if state else None, f32(d, 3 * hidden, scale=0.3) if holes else None]
+        while ins[-1] is None:
+            ins.pop()
+        direction = {} if "direction" in a or d == 1 else {"direction": "bidirectional"}
+        case(f"{op.lower()}_{name}", op, ins, outputs or (3 if op == "LSTM" else 2), const=[c for c in const if c < len(ins) and ins[c] is not None], hidden_size=hidden, **direction, **a)
+
+    for op in ops:
+        layer("forward", op)
+        layer("weights_as_inputs", op, const=())
+        layer("no_bias", op, bias=False)
+        layer("reverse", op, direction="reverse", state=True)
+        layer("bidirectional", op, d=2, state=True)
+        layer("one_step", op, steps=1, state=True)
+        layer("one_step_bidirectional", op, steps=1, d=2, state=True)
+        layer("two_steps_wide", op, steps=2, batch=1, hidden=40, inputs=17, state=True)
+        layer("one_row_bidirectional", op, steps=9, batch=1, hidden=33, d=2)
+        layer("hidden_one", op, hidden=1, d=2)
+        for direction, d in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            layer(f"lengths_{direction}", op, d=d, lens=lens, state=True, direction=direction)
+        layer("lengths_some_zero", op, d=2, lens=np.array([0, 3, 5], np.int32), state=True)
+        layer("lengths_constant", op, d=2, lens=np.full(3, T, np.int32), const=(1, 2, 3, 4))
+        layer("clip", op, clip=0.25, state=True)
+        layer("last_only", op, outputs=["", "y1"], d=2)
+        layer("all_only", op, outputs=["y0"], d=2)
+        n = {"LSTM": 3, "GRU": 2, "RNN": 1}[op]
+        for act, alpha, beta in (("Relu", [], []), ("Affine", [0.7], [0.1]), ("LeakyRelu", [0.2], []), ("ThresholdedRelu", [0.3], []),
+                                 ("ScaledTanh", [0.8], [0.6]), ("HardSigmoid", [0.3], [0.4]), ("Elu", [0.6], []), ("Softsign", [], []), ("Softplus", [], [])):
+            extra = {}
+            if alpha:
+                extra["activation_alpha"] = alpha * n
+            if beta:
+                extra["activation_beta"] = beta * n
+            layer(f"act_{act.lower()}", op, activations=[act] * n, **extra)
+        layer("act_each_direction", op, d=2, activations=["Sigmoid", "Tanh", "Softsign", "HardSigmoid", "Relu", "LeakyRelu"][:2 * n], activation_alpha=[0.3, 0.1], activation_beta=[0.45])
+    layer("linear_before_reset", "GRU", linear_before_reset=1, state=True)
+    layer("linear_before_reset_bidirectional", "GRU", d=2, linear_before_reset=1, lens=lens, state=True)
+    layer("linear_before_reset_no_bias", "GRU", bias=False, linear_before_reset=1)
+    layer("linear_before_reset_clip", "GRU", clip=0.25, linear_before_reset=1)
+    layer("peepholes", "LSTM", holes=True, state=True, const=(1, 2, 3, 7))
+    layer("peepholes_bidirectional", "LSTM", holes=True, d=2, lens=lens, const=())
+    layer("input_forget", "LSTM", input_forget=1)
+    layer("cell_only", "LSTM", outputs=["", "", "y2"], state=True)
+    for d in (1, 2):
+        for batch in (1, 3):
+            for signed in (False, True):
+                for column in (False, True):
+                    g, size = (d, 4 * H) if column else (d,), 4 * H
+                    dtype = np.int8 if signed else np.uint8
+                    w = ints(-100, 100, d, I, size, dtype=np.int8) if signed else ints(0, 255, d, I, size)
+                    r = ints(-100, 100, d, H, size, dtype=np.int8) if signed else ints(0, 255, d, H, size)
+                    zero = np.zeros(g, dtype) if signed else np.full(g, 128, dtype)
+                    scale = [(rng.random(g) * 0.01 + 0.002).astype(np.float32) for _ in range(2)]
+                    ms(f"dynamic_quantize_lstm_{d}_{batch}_{'i8' if signed else 'u8'}_{'column' if column else 'tensor'}", "DynamicQuantizeLSTM",
+                       [f32(T, batch, I), w, r, f32(d, 8 * H, scale=0.2), None, f32(d, batch, H), f32(d, batch, H), None, scale[0], zero, scale[1], zero], 3,
+                       const=(1, 2, 3, 8, 9, 10, 11), hidden_size=H, direction="bidirectional" if d == 2 else "forward")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent):
         make()
     made = 0
     for c in cases:
