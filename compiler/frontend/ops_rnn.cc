@@ -10,6 +10,14 @@
 namespace tg {
 namespace {
 
+// t with other sizes of as many elements; a weight is seen so itself, which leaves its reader one axis.
+Tensor with_sizes(const Tensor& t, const Ints& sizes) {
+  if (!t.uop().is(Op::Constant)) return t.reshape(sizes);
+  ConstantData c = Pool::current().constants()[size_t(t.uop().arg_int())];
+  c.dims = sizes;
+  return Pool::current().add(std::move(c));
+}
+
 enum class Cell : u8 { Rnn, Gru, Lstm };
 
 class Layer {
@@ -42,7 +50,7 @@ class Layer {
     step_.product = [t = split ? r.shrink(1, 0, 2 * hidden_).transpose() : rt](const Tensor& h) { return h.matmul(t); };
     if (split) step_.reset_product = [t = r.shrink(1, 2 * hidden_, hidden_).transpose()](const Tensor& h) { return h.matmul(t); };
     // (steps, batch, inputs) x (directions * gates * hidden, inputs).
-    Tensor xw = x_.matmul(w.reshape(Ints{directions_ * gates_ * hidden_, w.size(2)}).transpose());
+    Tensor xw = x_.matmul(with_sizes(w, {directions_ * gates_ * hidden_, w.size(2)}).transpose());
     return finish(xw);
   }
 

@@ -352,8 +352,8 @@ class Planner {
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
     Tile t = turned ? turned_tile(m)
                     : best_tile(n, m, rows && rows->free, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
-    if (nest_)
-      while (m % t.rows) t.rows--;
+    if (nest_ && rows)
+      while (!rows->divides(t.rows)) t.rows--;
     if (t.rows == 1) rows = nullptr;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();

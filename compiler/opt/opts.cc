@@ -454,10 +454,7 @@ R peel(const Kernel& k, const Opt& o) {
   if (o.arg < 2 || a.divides(o.arg) || a.size < o.arg) return R::no("axis ", o.target, " of size ", a.size, " leaves no remainder of ", o.arg);
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   UOp r = a.ranges[0];
-  for (UOp u : toposort(k.ast))
-    if (u.is(Op::After))
-      for (UOp e : u.src().subspan(1))
-        if (std::find(e.src().begin(), e.src().end(), r) != e.src().end()) return R::no("other loops wait for what axis ", o.target, " stores");
+  if (!k.ordered.empty() && k.ast.nsrc() > 1) return R::no("loops that wait for one another have no second copy");
   UOp main = simplify(a.extent() / o.arg * o.arg), rest = simplify(a.extent() - main);
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
   i64 next_phase = 100, next_id = a.id + 100, next_row = 0;

@@ -23,7 +23,7 @@ inline bool is_rounds_result(UOp u) { return u.is(Op::Get) && u.src(0).is(Op::Re
 
 // What the kernel needs from the schedule around it. First all `scratch`, then all `result`, then the others are asked.
 struct RoundsHooks {
-  std::function<UOp(DType, std::vector<i64> dims)> scratch;       // the PARAM of a new buffer
+  std::function<UOp(DType, const Shape& dims)> scratch;           // the PARAM of a new buffer
   std::function<UOp(i64 result, const Shape& at)> result;         // the INDEX of a result there; null: nobody wants it
   std::function<UOp(i64 carried, const Shape& at)> init;          // the first value of a carried one there
   std::function<UOp(UOp input, const Shape& at, UOp gate, UOp alternative)> load;

@@ -24,10 +24,12 @@ class Maker {
     make_buffers();
     for (i64 i = 0; i < b_.carried + b_.scans; i++) result_at_.push_back(bool(hooks_.result(i, zeros(i))));
     for (i64 i = 0; i < b_.carried; i++) store_init(i);
-    for (UOp u : realized_.roots) round(u);
-    // Outputs of the body that are no values of their own.
-    for (i64 i = 0; i < b_.carried + b_.scans; i++)
-      if (!realized_.stored[b_.body.src(size_t(i))]) plain_output(i);
+    if (!b_.count.is_const(0)) {
+      for (UOp u : realized_.roots) round(u);
+      // Outputs of the body that are no values of their own.
+      for (i64 i = 0; i < b_.carried + b_.scans; i++)
+        if (!realized_.stored[b_.body.src(size_t(i))]) plain_output(i);
+    }
     for (i64 i = 0; i < b_.carried; i++) store_last(i);
     return finish();
   }
@@ -50,9 +52,9 @@ class Maker {
     size_t n = rank(b_.body.src(size_t(result))) + (result >= b_.carried ? 1 : 0);
     return Shape(n, idx(0));
   }
-  static std::vector<i64> twice(UOp u) {
-    std::vector<i64> d = const_shape(u);
-    d.insert(d.begin(), 2);
+  static Shape twice(UOp u) {
+    Shape d = shape(u);
+    d.insert(d.begin(), idx(2));
     return d;
   }
 
@@ -280,6 +282,7 @@ class Maker {
     // Axes are numbered from 0: the rounds, the common one, and the others as they come.
     i64 next = 0;
     UOp rounds = range(b_.round.src(0), {next++, 0, 0, AxisKind::Loop});
+    if (b_.count.is_const(1)) rounds = idx(0);  // no loop
     if (common) shared = range(common, {next++, 0, 0, AxisKind::Loop});
     std::map<i64, i64> number;
     std::vector<UOp> all;
@@ -303,13 +306,14 @@ class Maker {
         if (fresh) next++;
         a.id = it->second;
         to[u] = range(src[0], a);
-      } else if (u.is(Op::Store) && common) {
+      } else if (u.is(Op::Store)) {
         // The common loop is the outermost.
         auto it = std::find(src.begin() + 2, src.end(), shared);
         if (it != src.end()) {
           src.erase(it);
           src.insert(src.begin() + 2, shared);
         }
+        src.erase(std::remove_if(src.begin() + 2, src.end(), [](UOp s) { return !s.is(Op::Range); }), src.end());
         to[u] = node(Op::Store, Kind::Void, std::span<const UOp>(src));
       } else {
         to[u] = with_src(u, src);

@@ -337,7 +337,7 @@ class Scheduler {
     RoundsHooks hooks;
     u32 outputs = 0;  // slots that are written: those that there are before anything is read
     auto reads = [&] { outputs = outputs ? outputs : u32(p.buffers.size()); };
-    hooks.scratch = [&](DType d, std::vector<i64> dims) { return p.slot(s_, add_buffer(Buffer::Scratch, 0, d, std::move(dims))); };
+    hooks.scratch = [&](DType d, const Shape& dims) { return p.slot(s_, add_buffer(Buffer::Scratch, 0, d, dims)); };
     hooks.result = [&](i64 i, const Shape& at) {
       UOp u = gets[size_t(i)];
       return u ? index_of(p, place_of(u), at) : UOp{};
