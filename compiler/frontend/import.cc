@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -64,6 +65,7 @@ class Importer {
       outs.push_back(t.uop());
     }
     if (outs.empty()) fail(file_.path(), ": the graph has no outputs");
+    outs.insert(outs.end(), measured_.begin(), measured_.end());
     g_.sink = drop_roundings(node(Op::Sink, Kind::Void, std::span<const UOp>(outs)), opt_.default_float);
     g_.sink = read_as_bytes(g_.sink, pool_);
     keep_used_constants();
@@ -385,7 +387,7 @@ class Importer {
               if (t && t.dtype() == opt_.default_float) t = t.cast(Kind::F32);
           if (is_wide() && p.op_type() == "Cast" && wide_cast(p)) out = {in[0].cast(opt_.default_float)}, ok = true;
           OnnxNode n(p, opset, std::move(in));
-          n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of;
+          n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of, n.measure_ = &measure;
           names_ = names, opsets_ = &opsets;
           if (!ok) out = row->fn(n);
           ok = true;
@@ -512,6 +514,21 @@ class Importer {
     return self->pool_.add(self->file_.tensor(t, "its tensor"));
   }
 
+  // The VAR is named after the value whose size it is.
+  static UOp measure(void* ctx, const std::string& name, UOp count, i64 most) {
+    Importer* self = static_cast<Importer*>(ctx);
+    std::set<i64> read, closed;  // loops whose rounds it sees, and those that it holds whole
+    for (UOp u : toposort(count)) {
+      if (u.is(Op::Carry)) read.insert(u.arg<CarryArg>().loop);
+      if (u.is(Op::Step)) read.insert(u.arg_int());
+      if (u.is(Op::Loop)) closed.insert(u.arg<LoopArg>().id);
+    }
+    if (!std::ranges::includes(closed, read)) fail("a size that depends on the values of a loop's round is not supported");
+    MeasuredSize m{str(name, self->depth_ ? str(".", self->g_.measured.size()) : "", ".size"), 0, most, 1};
+    self->g_.measured.push_back(m);
+    self->measured_.push_back(count);
+    return m.var();
+  }
   static std::optional<Ints> declared_shape(void* ctx, const std::string& value) {
     Importer* self = static_cast<Importer*>(ctx);
     auto it = self->declared_.find(value);
@@ -549,6 +566,7 @@ class Importer {
   Pool pool_;
   std::unordered_map<std::string, const tgonnx::FunctionProto*> functions_;
   std::unordered_map<std::string, Ints> declared_;  // shapes that the model declares for values, all sizes fixed
+  std::vector<UOp> measured_;  // the values of g_.measured
   std::vector<std::string> problems_;
   std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;  // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;

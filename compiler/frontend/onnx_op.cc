@@ -98,6 +98,12 @@ std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
                     "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
   return d;
 }
+UOp OnnxNode::measured(const Tensor& count, i64 most) const {
+  TG_CHECK(measure_, "an OnnxNode without an importer");
+  UOp n = count.cast(Kind::I64).reshape(Shape{}).uop();
+  if (const Values* v = Pool::current().value(n)) return idx(i64(v->v[0]));
+  return measure_(ctx_, p_.output_size() ? p_.output(0) : op(), n, most);
+}
 Ints OnnxNode::ints(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {
     Ints r;

@@ -95,6 +95,9 @@ class OnnxNode {
   // The user is told. Otherwise nothing, and asking for the input fails if it is not constant.
   std::optional<Ints> declared(size_t k, size_t i) const;
 
+  // A size that only the run knows: `count` is one integer from 0 to most. A constant count gives a constant.
+  UOp measured(const Tensor& count, i64 most) const;
+
   // --- attributes
   bool has_attr(std::string_view name) const { return attrs_.count(name); }
   i64 attr(std::string_view name, int def) const { return attr(name, i64(def)); }
@@ -140,6 +143,7 @@ class OnnxNode {
   void* ctx_ = nullptr;
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
   std::optional<Ints> (*declared_)(void* ctx, const std::string& value) = nullptr;
+  UOp (*measure_)(void* ctx, const std::string& name, UOp count, i64 most) = nullptr;
   void (*note_)(void* ctx, const std::string& text) = nullptr;
 };
 

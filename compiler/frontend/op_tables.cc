@@ -11,6 +11,8 @@ std::span<const OnnxOp> index_ops();
 std::span<const OnnxOp> control_ops();
 std::span<const OnnxOp> sequence_ops();
 std::span<const OnnxOp> text_ops();
+std::span<const OnnxOp> select_ops();
+std::span<const OnnxOp> ms_select_ops();
 std::span<const OnnxOp> conv_ops();
 std::span<const OnnxOp> pool_ops();
 std::span<const OnnxOp> norm_ops();
@@ -43,6 +45,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "sequence", sequence_ops()},
       {"", "text", text_ops()},
       {"", "rnn", rnn_ops()},
+      {"", "select", select_ops()},
       {"", "conv", conv_ops()},
       {"", "pool", pool_ops()},
       {"", "norm", norm_ops()},
@@ -58,6 +61,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"ai.onnx.ml", "ml", ml_ops()},
       {"com.microsoft", "ms", ms_ops()},
       {"com.microsoft", "ms_basic", ms_basic_ops()},
+      {"com.microsoft", "ms_select", ms_select_ops()},
       {"com.microsoft", "ms_attention", ms_attention_ops()},
       {"com.microsoft", "ms_quant", ms_quant_ops()},
       {"com.microsoft", "ms_rnn", ms_rnn_ops()},

@@ -276,7 +276,6 @@ Tensor einsum(OnnxNode& n) {
   return spread(acc, out).cast(n[0].dtype());
 }
 
-constexpr Refused kDataShape{"the shape of its result depends on data, which is not supported yet"};
 
 // clang-format off
 constexpr OnnxOp kIndexOps[] = {
@@ -285,7 +284,6 @@ constexpr OnnxOp kIndexOps[] = {
   {"Gather",            1, [](OnnxNode& n) { return n[0].take(n.attr("axis", 0), n[1]); }},
   {"GatherElements",   11, [](OnnxNode& n) { return n[0].take_along(n.attr("axis", 0), n[1]); }},
   {"GatherND",         11, gather_nd},
-  {"NonMaxSuppression",10, kDataShape},
   {"NonZero",           9, non_zero},
   {"OneHot",            9, one_hot},
   {"Scatter",           9, scatter_elements},
@@ -293,7 +291,6 @@ constexpr OnnxOp kIndexOps[] = {
   {"ScatterND",        11, scatter_nd},
   {"TensorScatter",    24, tensor_scatter},
   {"TopK",              1, top_k},
-  {"Unique",           11, kDataShape},
 };
 // clang-format on
 

@@ -37,12 +37,13 @@ class Pool {
 
   DType default_float = Kind::F32;                    // what products of f32 take their factors in (frontend/default_float.h)
   i64 next_fold() { return folds_++; }                // a number for the placeholders of a new FOLD
+  i64 next_loop() { return loops_++; }                // a number for a new LOOP
 
   const std::vector<ConstantData>& constants() const { return constants_; }
 
  private:
   bool foldable(UOp u);
-  i64 folds_ = 0;
+  i64 folds_ = 0, loops_ = 0;
   std::vector<ConstantData> constants_;
   std::unordered_map<u64, std::vector<i64>> by_content_;
   Memo<u8> foldable_;                                 // 0 unknown, 1 no, 2 yes

@@ -474,6 +474,23 @@ def contrib():
     ms_np("gated_relative_position_bias", "GatedRelativePositionBias", [q, qb, rel, w, wb, eco], [(u * (r * eco - 1) + 2) * rel], num_heads=heads)
 
 
+def selections():
+    for k, (batches, classes, count, most, iou, least, center) in enumerate([
+            (1, 1, 40, 10, 0.3, None, 0), (2, 3, 25, 25, 0.5, 0.2, 0), (1, 2, 30, 4, 0.0, 0.4, 1), (2, 1, 17, 100, 0.7, None, 1), (1, 1, 12, 5, 0.4, 2.0, 0)]):
+        boxes = (rng.random((batches, count, 4)) + ([0, 0, 0.5, 0.5] if center else 0)).astype(np.float32)
+        scores = np.round(rng.random((batches, classes, count)), 1).astype(np.float32)  # many are equal: the first one counts
+        rest = [np.array([iou], np.float32)] + ([] if least is None else [np.array([least], np.float32)])
+        inputs = [boxes, scores, np.array([most], np.int64), *rest]
+        case(f"nms_{k}", "NonMaxSuppression", inputs, center_point_box=center)
+        case(f"nms_{k}_constant", "NonMaxSuppression", inputs, const=(2, 3, 4), center_point_box=center)
+    for dtype in (np.int64, np.float32, np.int8):
+        for ordered in (0, 1):
+            case(f"unique_{dtype.__name__}_{ordered}", "Unique", [ints(-3, 4, 5, 6, dtype=dtype)], outputs=4, sorted=ordered)
+            case(f"unique_rows_{dtype.__name__}_{ordered}", "Unique", [ints(0, 2, 12, 3, dtype=dtype)], outputs=4, sorted=ordered, axis=0)
+    case("unique_middle", "Unique", [ints(0, 2, 2, 9, 2, dtype=np.float32)], outputs=4, axis=-2)
+    ms("ms_unique", "Unique", [ints(0, 5, 20, dtype=np.int64).astype(np.float32)], outputs=3)
+
+
 def text():
     pool = dict(ngram_counts=[0, 3, 9], pool_int64s=[2, 3, 5, 5, 4, 5, 6, 7, 2], min_gram_length=1, max_gram_length=2)
     for dtype in (np.int64, np.int32):
@@ -559,7 +576,7 @@ def main():
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent, selections):
         make()
     made = 0
     for c in cases:
