@@ -52,6 +52,32 @@ def shapes(entry, infos):
     return out
 
 
+def free_sizes(entry, count=5):
+    """`count` values of the variables of a model with free sizes: all at their smallest, all at their largest, and between, out of step."""
+    ranges = []
+    for text in entry["free"]["vars"]:
+        name, rest = text.rsplit("=", 1)
+        span, _, multiple = rest.partition(":")
+        low, high = map(int, span.split(".."))
+        ranges.append((name, low, high, int(multiple or 1)))
+    def between(i, k):
+        name, low, high, multiple = ranges[i]
+        part = (k + i * (1 if 0 < k < count - 1 else 0)) % count / (count - 1)
+        return name, min(high, low + round((high - low) * part / multiple) * multiple)
+    return [dict(between(i, k) for i in range(len(ranges))) for k in range(count)]
+
+
+def free_dims(entry, model, sizes):
+    """{input: dims} at these sizes, for the inputs with free dimensions."""
+    named = {s.rsplit("=", 1)[0]: s.rsplit("=", 1)[1].split(",") for s in entry["free"].get("shapes", [])}
+    out = {}
+    for v in model.graph.input:
+        dims = named.get(v.name) or [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param for d in v.type.tensor_type.shape.dim]
+        if any(isinstance(d, str) for d in dims):
+            out[v.name] = [int(sizes.get(d, d)) if isinstance(d, str) else d for d in dims]
+    return out
+
+
 def make_inputs(entry, infos, seed=0):
     import numpy as np
 

@@ -1,8 +1,8 @@
 """The models of models/manifest.json against onnxruntime.
 
-run.py [--small | --all | NAME...] [--build DIR] [--json FILE]
+run.py [--small | --all | NAME...] [--var] [--build DIR] [--json FILE]
 A float output agrees if its largest error is at most the manifest's tolerance times the largest value of the reference; integers must be
-equal. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
+equal. With --var the models are compiled with free sizes, as the manifest says, and run at five of them. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
 """
 import argparse
 import json
@@ -60,20 +60,48 @@ def run_model(tools, entry, work, env, timeout, options):
     kernels = re.search(r"(\d+) kernels", log)
     if kernels:
         facts["kernels"] = int(kernels.group(1))
+    facts["error"] = float(f"{compare(tools, entry, bundle, infos, feeds, os.path.join(work, 'out'), env, timeout):.3g}")
+    return facts
+
+
+def compare(tools, entry, bundle, infos, feeds, out, env, timeout, where=""):
+    """Runs the bundle and onnxruntime on the same inputs; the largest error."""
+    os.mkdir(out)
     files = {}
     for i, (name, _, _) in enumerate(infos):
-        files[i] = os.path.join(work, f"in{i}.npy")
+        files[i] = os.path.join(out, f"in{i}.npy")
         np.save(files[i], feeds[name])
-    out = os.path.join(work, "out")
-    os.mkdir(out)
-    names, wants = reference(path, feeds)
+    names, wants = reference(manifest.path(entry), feeds)
     harness.run_bundle(tools, bundle, files, out, timeout, env)
     worst = 0.0
     for i, (name, want) in enumerate(zip(names, wants)):
         e = error_of(harness.load_output(out, i, want.dtype, want.shape), want)
         worst = max(worst, e)
         if not e <= entry["tolerance"]:
-            raise Failure("wrong", f"output {name} ({want.dtype}{list(want.shape)}): error {e:.3g} of the largest value, allowed {entry['tolerance']:g}")
+            raise Failure("wrong", f"{where}output {name} ({want.dtype}{list(want.shape)}): error {e:.3g} of the largest value, allowed {entry['tolerance']:g}")
+    return worst
+
+
+def run_free(tools, entry, work, env, timeout, options):
+    path, free = manifest.path(entry), entry["free"]
+    if not os.path.exists(path):
+        raise Failure("failed", f"not fetched; fetch with: models/fetch.py {entry['name']}")
+    model = onnx.load(path)
+    infos = manifest.input_infos(model)
+    bundle = os.path.join(work, "m.tgb")
+    options = [*options, *(w for v in free["vars"] for w in ("--var", v)), *(w for s in free.get("shapes", []) for w in ("--shape", s))]
+    start = time.monotonic()
+    log = harness.compile_model(tools, path, bundle, {}, timeout, env, entry.get("stopped_by", ()), options)
+    facts = {"compile_s": round(time.monotonic() - start, 2), "kernels": int(re.search(r"(\d+) kernels", log).group(1))}
+    worst = 0.0
+    for k, sizes in enumerate(manifest.free_sizes(entry)):
+        at = {**entry, "shapes": manifest.free_dims(entry, model, sizes)}
+        feeds = manifest.make_inputs(at, infos)
+        where = ", ".join(f"{n} {v}" for n, v in sizes.items()) + ": "
+        try:
+            worst = max(worst, compare(tools, at, bundle, infos, feeds, os.path.join(work, f"out{k}"), env, timeout, where))
+        except Failure as f:
+            raise Failure(f.outcome.kind, f.outcome.detail if f.outcome.detail.startswith(where) else where + f.outcome.detail)
     facts["error"] = float(f"{worst:.3g}")
     return facts
 
@@ -82,6 +110,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--var", action="store_true", help="with free sizes; models that have none are passed over")
     parser.add_argument("--all", action="store_true", help="the default without names")
     parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
     parser.add_argument("--json")
@@ -93,6 +122,8 @@ def main():
 
     tools = harness.programs(args.build)
     entries = manifest.models(args.names, small=args.small)
+    if args.var:
+        entries = [e for e in entries if "free" in e]
     left = 0 if args.names else len(manifest.models()) - len(entries)
     results, table = {}, {}
     for entry in entries:
@@ -103,7 +134,7 @@ def main():
                 work = os.path.join(args.keep, name)
                 os.makedirs(work)
             try:
-                facts = run_model(tools, entry, work, {"DEV": args.dev, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
+                facts = (run_free if args.var else run_model)(tools, entry, work, {"DEV": args.dev, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
                 o = Outcome("passed")
             except Failure as f:
                 o = f.outcome
