@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "rules/symbolic.h"
 #include "schedule/realize.h"
 
@@ -19,6 +20,8 @@ struct Bodies {
 };
 
 bool movement(UOp u) { return is_movement(u.op()) && !u.is(Op::Concat); }
+// Read as it lies and widened in registers, rather than stored wide.
+bool widens(UOp u) { return u.is(Op::Cast) && is_stored(u.src(0).dtype().kind) && bits(u.dtype()) > bits(u.src(0).dtype()); }
 
 class Closer {
  public:
@@ -42,17 +45,15 @@ class Closer {
       if (!is_elementwise(u.op()) && !movement(u) && !u.in(kOther)) return false;
       if (u.in(Op::Stack | Op::Fold)) continue;
       if (u.dtype().kind != Kind::Index && (u.dtype().kind == Kind::Void || bits(u.dtype()) < 8)) return false;
-      if (!has_const_shape(u)) return false;
       nodes++;
-      if (!u.in(Op::Get | Op::Reduce)) continue;
-      UOp in = u.is(Op::Get) ? u.src(0).src(0) : u.src(0);
-      if (!has_const_shape(in)) return false;
-      work += elems(shape(in)).as_int();
+      if (u.in(Op::Get | Op::Reduce)) work += most(elems(shape(u.is(Op::Get) ? u.src(0).src(0) : u.src(0))));
+      for (UOp d : shape(u))
+        if (varies_[d] || loads_[d]) return false;
     }
     for (i64 i = 0; i < arg_.carried; i++)
-      if (bits(loop_.src(arg_.init(i)).dtype()) < 8 || !has_const_shape(loop_.src(arg_.init(i)))) return false;
+      if (bits(loop_.src(arg_.init(i)).dtype()) < 8) return false;
     for (i64 i = 0; i < arg_.scans; i++)
-      if (bits(loop_.src(arg_.scan(i)).dtype()) < 8 || !has_const_shape(loop_.src(arg_.scan(i)))) return false;
+      if (bits(loop_.src(arg_.scan(i)).dtype()) < 8) return false;
     return work <= kMostWork && nodes <= kMostNodes;
   }
 
@@ -78,7 +79,7 @@ class Closer {
   }
 
  private:
-  // u as the body sees it. What is the same in each round is an input, down to views of one and arithmetic on indices.
+  // u as the body sees it. What is the same in each round is an input, but for views of one, its widening and arithmetic on indices.
   UOp inside(UOp u) {
     if (to_[u]) return to_[u];
     UOp r;
@@ -86,7 +87,7 @@ class Closer {
       r = node(Op::Param, u.dtype(), u.src(), u.arg<CarryArg>().index);
     } else if (varies_[u] && u.is(Op::Step)) {
       r = b_->round;
-    } else if (varies_[u] || (loads_[u] && movement(u))) {
+    } else if (varies_[u] || (loads_[u] && (movement(u) || widens(u)))) {
       std::vector<UOp> src;
       for (UOp s : u.src()) src.push_back(inside(s));
       r = with_src(u, src);
