@@ -37,6 +37,8 @@ class Closer {
     UOp count = loop_.src(0);
     if (!loop_.src(1).is_const(1) || !loop_.src(arg_.next_go()).is_const(1)) return false;
     if (count.dtype().kind != Kind::Index || loads_[count]) return false;
+    // None or one: nothing would depend on the round, and so keep its place in the loop.
+    if (!count.is_const() && most(count) <= 1) return false;
     constexpr OpSet kOther = Op::Reduce | Op::Fold | Op::Get | Op::Gather | Op::Contiguous | Op::Iota | Op::Carry | Op::Step | Op::Stack;
     i64 work = 0;
     size_t nodes = 0;
