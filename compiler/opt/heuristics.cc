@@ -521,7 +521,8 @@ class Planner {
           apply({OptKind::Vector, id + 100, tail});
         }
       } else {
-        apply({OptKind::PadTo, id, lanes});
+        // A long free axis has whole copies too: they hide latencies.
+        apply({OptKind::PadTo, id, lanes * (free && !fold && nodes == 1 && cross < 0 ? (size >= 16 * lanes ? 4 : size >= 8 * lanes ? 2 : 1) : 1)});
       }
     }
     if (!apply({OptKind::Vector, id, lanes})) return;
@@ -546,10 +547,12 @@ class Planner {
       if (a.id != lane && a.output && !a.reduce && a.ranges.size() == 1 && a.size >= 2) pick = &a;
     if (!pick) return 1;
     i64 id = pick->id;
-    bool free = pick->free;
+    bool free = pick->free, others = false;
+    for (const Axis& a : v_.axes) others |= a.id != lane && a.id != id && a.output && !a.reduce && a.size >= 4;
     for (i64 n = most; n >= 2; n /= 2)
       if ((free || pick->divides(n)) && apply({OptKind::Upcast, id, n})) return n;
-    return 1;
+    // Rows that are written over cannot be repeated: what is left of them goes one by one, if there is a loop around for the tasks.
+    return free && others && apply({OptKind::Peel, id, 2}) && apply({OptKind::Upcast, id, 2}) ? 2 : 1;
   }
   // The output axis along which an access that is strided along `lane` goes one by one.
   const Axis* crossing(const Access& x, const Axis& lane) const {

@@ -86,6 +86,14 @@ void update_state_in_place(Schedule& s) {
   }
 }
 
+// The last register tile of a free axis makes rows twice (opt/opts.cc), which a sum of products must not have written over.
+static bool repeats_rows(const Call& c, const Buffer& out) {
+  if (!out.is_free()) return false;
+  for (UOp u : toposort(c.ast))
+    if (u.in(Op::Reduce | Op::Fold)) return true;
+  return false;
+}
+
 void share_in_place(Schedule& s) {
   std::vector<i64> last(s.buffers.size(), -1), writers(s.buffers.size(), 0);
   for (size_t i = 0; i < s.calls.size(); i++) {
@@ -96,7 +104,7 @@ void share_in_place(Schedule& s) {
     Call& c = s.calls[i];
     u32 out = c.buffers[0];
     const Buffer& ob = s.buffers[out];
-    if (c.outputs != 1 || ob.kind != Buffer::Scratch || writers[out] != 1 || c.border) continue;
+    if (c.outputs != 1 || ob.kind != Buffer::Scratch || writers[out] != 1 || c.border || repeats_rows(c, ob)) continue;
     for (size_t slot = 1; slot < c.buffers.size(); slot++) {
       u32 in = c.buffers[slot];
       const Buffer& ib = s.buffers[in];
