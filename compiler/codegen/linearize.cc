@@ -153,8 +153,9 @@ class Linearizer {
     }
   }
 
-  // A loop of free size may not run at all, and then what stands in it may not be read: its address may be outside. LOADs stay in such loops, also
-  // where they depend on nothing that changes there. Not the loops of a reduce that stands before them. Are there any?
+  // A loop of free size may not run at all, and then what stands in it may be neither read nor written: its address may be outside. LOADs, and
+  // STOREs that something in the loop waits for, stay in such loops, also where they depend on nothing that changes there. What a row is made of
+  // (a reduce over it, a kept value) stands before the loop over the row, which has the same axis. Are there any?
   bool find_guards() {
     auto maybe_empty = [](UOp r) { return !r.src(0).is_const() && bounds(r.src(0)).lo <= 0; };
     if (std::none_of(order_.begin(), order_.end(), [&](UOp u) { return u.is(Op::Range) && maybe_empty(u); })) return false;
@@ -162,15 +163,19 @@ class Linearizer {
     Memo<u8> read;
     around[order_.back()];
     auto by_id = [](UOp x, UOp y) { return x.id() < y.id(); };
+    auto outside_row = [](Deps& d, UOp closer) {
+      for (UOp c : closed_ranges(closer)) std::erase_if(d, [&](UOp r) { return r.arg<RangeArg>().id == c.arg<RangeArg>().id; });
+    };
     for (size_t i = order_.size(); i-- > 0;) {  // users before their sources
       UOp u = order_[i];
       Deps here = around[u];
-      if (accumulates(u)) std::erase_if(here, [&](UOp r) { return std::find(deps_[u].begin(), deps_[u].end(), r) == deps_[u].end(); });
+      if (accumulates(u)) outside_row(here, u);
       for (UOp r : closed_ranges(u))
         if (maybe_empty(r)) merge(here, {r});
       for (size_t k = 0; k < u.nsrc(); k++) {
         UOp s = u.src(k);
-        Deps there = u.is(Op::After) && k > 0 ? Deps{} : here;  // an effect that is waited for stands before
+        Deps there = here;
+        if (u.is(Op::After) && k > 0) outside_row(there, s);
         if (read[s]) {
           Deps both;
           std::set_intersection(around[s].begin(), around[s].end(), there.begin(), there.end(), std::back_inserter(both), by_id);
@@ -178,7 +183,7 @@ class Linearizer {
         }
         read[s] = 1, around[s] = std::move(there);
       }
-      if (u.is(Op::Load) && !around[u].empty()) guards_[u.id()] = around[u];
+      if (u.in(Op::Load | Op::Store) && !around[u].empty()) guards_[u.id()] = around[u];
     }
     return !guards_.empty();
   }

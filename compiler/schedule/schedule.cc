@@ -391,7 +391,9 @@ class Scheduler {
       return v;
     };
     std::vector<UOp> effects;
-    UOp fill = range(idx(padded), {id++, 0, 0, AxisKind::Loop});
+    // The loops over the row are phases of one axis: each stands behind the one before.
+    i64 row = id++;
+    UOp fill = range(idx(padded), {row, 0, 0, AxisKind::Loop});
     UOp inside = simplify(lt(fill, n));
     UOp fill_loop = padded == 1 ? idx(0) : fill;
     UOp key = b.value(x, at(fill_loop), inside.is_const(1) ? UOp{} : inside);
@@ -403,7 +405,7 @@ class Scheduler {
     if (padded > 1) {
       // Stage (k, j): elements 2^(k-j) apart are put in the order of their block of 2^(k+1).
       UOp k = range(idx(log), {id++, 0, 0, AxisKind::Loop}), j = range(k + 1, {id++, 0, 0, AxisKind::Loop});
-      UOp i = range(idx(padded / 2), {id++, 0, 0, AxisKind::Loop});
+      UOp i = range(idx(padded / 2), {row, 0, 1, AxisKind::Loop});
       UOp apart = alu(Op::Shl, {idx(1), k - j});
       UOp lo = (i / apart) * (apart * 2) + i % apart, hi = lo + apart;
       UOp up = eq((lo / alu(Op::Shl, {idx(2), k})) % idx(2), idx(0));
@@ -422,7 +424,7 @@ class Scheduler {
       effects = {s0, s1, s2, s3};
       for (UOp r : {k, j, i}) ordered.push_back(r.arg<RangeArg>().id);
     }
-    UOp out = range(n, {id++, 0, 0, AxisKind::Loop});
+    UOp out = range(n, {row, 0, 2, AxisKind::Loop});
     UOp o = n.is_const(1) ? idx(0) : out;
     ordered.push_back(out.arg<RangeArg>().id);
     UOp ix = index_of(p, pi, at(o));
