@@ -104,7 +104,7 @@ class Linearizer {
           todo.pop_back();
           if (seen[u] || u.is(Op::After)) continue;
           seen[u] = 1;
-          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0))) {
+          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0)) && !u.src(0).src(0).is(Op::After)) {
             // Of several nests (the copies of PEEL): the loops that all of them are in.
             std::vector<UOp> loops = closed_ranges(s);
             auto [it, fresh] = rereads_.try_emplace(u.id(), loops);

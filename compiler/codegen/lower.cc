@@ -58,6 +58,7 @@ Lowered lower(const Kernel& k) {
   out.tasks = task_count(ast);
   ast = add_border(ast, k.slots, *k.target);
   ast = tasks_to_special(ast);
+  ast = share_rows(ast);
   // While coordinates are logical: once they are sums, two loops over one row no longer look alike.
   ast = lower_patterns(ast);
   std::vector<Slot> slots = k.slots;

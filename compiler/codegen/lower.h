@@ -20,6 +20,7 @@ Lowered lower(const Kernel& k);
 // Steps, in their order, each DAG to DAG.
 UOp add_border(UOp ast, const std::vector<Slot>& slots, const Target& target);  // border.cc: slot 0's border is stored too
 UOp lower_offsets(UOp ast, const std::vector<Slot>& slots);   // offsets.cc: INDEX(buffer, coordinates) becomes INDEX(buffer, offset)
+UOp share_rows(UOp ast);                                      // rows.cc: rows that are never needed at once become one
 // expand.cc: UPCAST and UNROLL ranges become separate nodes; products over a DOT range become one DOT where `rows` have one for their kinds
 UOp expand(UOp ast, std::span<const DotRow> rows = {});
 // vectorize.cc: VECTOR ranges become lanes. slots: how far a buffer may be read, empty where nobody knows.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/bounds.h"
 #include "ir/loops.h"
+#include "opt/heuristics_attention.h"
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
 #include "opt/prepare.h"
@@ -131,7 +132,9 @@ class Planner {
       return with_tasks(std::move(k_));
     }
     view();
-    if (std::optional<Kernel> d = k_.ordered.empty() ? plan_dot(k_) : std::nullopt) {
+    if (std::optional<Kernel> a = k_.ordered.empty() ? plan_attention(k_) : std::nullopt) {
+      k_ = std::move(*a);
+    } else if (std::optional<Kernel> d = k_.ordered.empty() ? plan_dot(k_) : std::nullopt) {
       k_ = std::move(*d);
     } else if (k_.ordered.empty()) {
       if (!contraction()) {

@@ -68,6 +68,8 @@ Result<Kernel> keep(const Kernel& k, const Opt& o) {
       if (store.nsrc() > 2 && !store.src(2).is(Op::Range)) return R::no("the output is stored under a condition");
       for (UOp x : toposort(store.src(1)))
         if (x.is(Op::Param) && x == address.src(0)) return R::no("the output is an input too");
+      for (UOp r : loops_of(store))
+        if (r != v.j && !below(v.first, r)) return R::no("the row is one for all of ", r.str());
       buffer = address.src(0);
       at.assign(address.src().begin() + 1, address.src().end());
       break;

@@ -633,8 +633,9 @@ R pack(const Kernel& k, const Opt& o) {
 std::string not_whole(UOp ast) {
   std::vector<UOp> topo = toposort(ast);
   Memo<std::vector<UOp>> kept;  // by node: STOREs below it that an AFTER waits for
+  Memo<std::vector<UOp>> open;  // by node: loops that it stands in
   Memo<u8> waited;
-  kept[ast];
+  kept[ast], open[ast];
   for (UOp u : topo)
     if (u.is(Op::After))
       for (UOp e : u.src().subspan(1)) waited[e] = 1;
@@ -642,8 +643,13 @@ std::string not_whole(UOp ast) {
     for (UOp s : u.src())
       for (UOp e : kept[s])
         if (std::find(kept[u].begin(), kept[u].end(), e) == kept[u].end()) kept[u].push_back(e);
+    if (u.is(Op::Range)) open[u] = {u};
+    for (UOp s : u.src())
+      for (UOp r : open[s])
+        if (std::find(open[u].begin(), open[u].end(), r) == open[u].end()) open[u].push_back(r);
     if (closes(u)) {
       std::vector<UOp> loops = ranges_of(u);
+      std::erase_if(open[u], [&](UOp r) { return std::find(loops.begin(), loops.end(), r) != loops.end(); });
       for (UOp e : kept[u]) {
         std::vector<UOp> row = ranges_of(e), below = toposort(e);
         UOp over;  // the first loop over the row
@@ -652,6 +658,14 @@ std::string not_whole(UOp ast) {
           if (is_row && !over) over = r;
           if (over && r != over && !is_row && std::find(below.begin(), below.end(), r) != below.end())
             return str("the loop ", over.str(), " over a kept row would stand outside ", r.str());
+        }
+        UOp again;  // the first loop that the row is the same for
+        for (UOp r : loops) {
+          AxisKind kind = r.arg<RangeArg>().kind;
+          if (kind == AxisKind::Upcast || kind == AxisKind::Vector || kind == AxisKind::Unroll || kind == AxisKind::Dot) continue;
+          bool sees = std::find(open[e].begin(), open[e].end(), r) != open[e].end();
+          if (!sees && !again) again = r;
+          if (sees && again) return str("the loop ", again.str(), ", for all of which a row is one, would stand outside ", r.str());
         }
       }
     }

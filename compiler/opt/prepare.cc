@@ -181,13 +181,20 @@ bool split_places(Kernel& k) {
   return false;
 }
 
+bool fills_row(UOp store) {
+  UOp to = store.src(0).src(0);
+  while (to.is(Op::After)) to = to.src(0);
+  return store.is(Op::Store) && to.is(Op::Row);
+}
+
 // Output loops in the order in which the output lies in memory, those that reduces are computed for first; reduce loops likewise by the
 // largest stride of what they read.
 void order_loops(Kernel& k) {
   std::vector<UOp> topo = toposort(k.ast);
   Memo<std::vector<UOp>> deps;
   deps[k.ast];
-  std::vector<UOp> row;  // ranges that some reduce depends on from outside
+  std::vector<UOp> row;   // ranges that some reduce depends on from outside
+  std::vector<UOp> rows;  // ranges that rows are filled in
   for (UOp u : topo) {
     std::vector<UOp> d;
     if (u.is(Op::Range)) d.push_back(u);
@@ -199,6 +206,8 @@ void order_loops(Kernel& k) {
       std::erase_if(d, [&](UOp r) { return std::find(l.begin(), l.end(), r) != l.end(); });
       if (!u.is(Op::Store))
         for (UOp r : d) row.push_back(r);
+      else if (fills_row(u))
+        rows.insert(rows.end(), d.begin(), d.end());
     }
     deps[u] = d;
   }
@@ -223,7 +232,8 @@ void order_loops(Kernel& k) {
     std::vector<std::pair<i64, UOp>> key;
     for (UOp r : l) {
       bool outer = u.is(Op::Store) && std::find(row.begin(), row.end(), r) != row.end();
-      key.push_back({(outer ? i64(1) << 50 : 0) + stride_in(from, r), r});
+      bool outermost = u.is(Op::Store) && std::find(rows.begin(), rows.end(), r) != rows.end();
+      key.push_back({(outermost ? i64(1) << 51 : outer ? i64(1) << 50 : 0) + stride_in(from, r), r});
     }
     std::stable_sort(key.begin(), key.end(), [](auto& a, auto& b) { return a.first > b.first; });
     std::vector<UOp> out;

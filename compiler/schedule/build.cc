@@ -40,7 +40,25 @@ UOp Builder::value(UOp u, const Shape& index, UOp gate) {
   return compute(u, index, gate);
 }
 
+// A row on the stack: filled by a loop of its own, read at the last coordinate.
+UOp Builder::kept(UOp u, const Shape& index) {
+  // Rows of a tile, which lie side by side, should not fall into one set of the first cache.
+  constexpr i64 kApart = 16;
+  Shape at(index.begin(), index.end() - 1);
+  const RangeMaker::RowPhase& phase = ranges_->row(root_, u, at);
+  at.push_back(phase.range);
+  UOp row = node(Op::Row, u.dtype(), {shape(u).back() + kApart}, RowArg{phase.number, RowPlace::Stack}.ints());
+  UOp filled = node(Op::Store, Kind::Void, {node(Op::Index, u.dtype(), {row, phase.range}), element(u, at, {}), phase.range});
+  return node(Op::Load, u.dtype(), {node(Op::Index, u.dtype(), {node(Op::After, u.dtype(), {row, filled}), index.back()})});
+}
+
 UOp Builder::compute(UOp u, const Shape& index, UOp gate) {
+  if (!root_ || !asked().row[u]) return element(u, index, gate);
+  TG_CHECK(!gate, "a row under a condition: ", u.str());
+  return kept(u, index);
+}
+
+UOp Builder::element(UOp u, const Shape& index, UOp gate) {
   Key key{u.id(), gate ? gate.id() + 1 : 0, {}};
   for (UOp i : index) key.index.push_back(i.id());
   if (auto it = memo_.find(key); it != memo_.end()) return it->second;
@@ -95,7 +113,9 @@ UOp Builder::compute(UOp u, const Shape& index, UOp gate) {
         break;
       }
       const std::vector<UOp>& rs = ranges_->reduce_ranges(root_, u, index);
-      UOp v = value(u.src(0), reduced_index(a.axes, index, rs), gate);
+      Shape at = reduced_index(a.axes, index, rs);
+      bool here = root_ && asked().row[u.src(0)] == Asked::Summed;  // in the loop that fills the row
+      UOp v = here ? element(u.src(0), at, gate) : value(u.src(0), at, gate);
       std::vector<UOp> src{v};
       for (UOp x : rs)
         if (x.is(Op::Range)) src.push_back(x);

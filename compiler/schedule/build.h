@@ -26,6 +26,8 @@ class Builder {
   UOp compute(UOp u, const Shape& index, UOp gate = {});
 
  private:
+  UOp element(UOp u, const Shape& index, UOp gate);
+  UOp kept(UOp u, const Shape& index);
   struct Key {
     u32 node, gate;
     std::vector<u32> index;

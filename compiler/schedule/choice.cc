@@ -1,5 +1,6 @@
 #include "schedule/choice.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -7,14 +8,43 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "schedule/attention.h"
 #include "schedule/cost.h"
+#include "schedule/realize.h"
 #include "schedule/winograd.h"
 
 namespace tg {
 namespace {
 
 constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by itself errs by less
+constexpr i64 kFewestQueries = 8, kFewestKeys = 16;  // fewer fill no tile of a kernel with rows
 constexpr i64 kTile[] = {0, 2, 4};  // by alternative: f of F(f, 3)
+
+Memo<std::vector<UOp>> users_of(UOp sink) {
+  Memo<std::vector<UOp>> users;
+  users[sink];
+  for (UOp u : toposort(sink))
+    for (UOp s : u.src()) users[s].push_back(u);
+  return users;
+}
+
+void find_attention(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  i64 wish = settings::ATTENTION();
+  std::vector<UOp> order = toposort(g.sink);
+  if (wish == 0 || std::none_of(order.begin(), order.end(), [](UOp u) { return u.is(Op::Exp); })) return;
+  Memo<std::vector<UOp>> users = users_of(g.sink);
+  for (UOp u : order) {
+    std::optional<Attention> a = match_attention(u, users);
+    if (!a) continue;
+    Choice choice;
+    choice.value = u;
+    choice.label = str("attention ", a->batch, "x", a->queries, " queries ", a->keys, " keys, ", a->depth, " and ", a->width, " wide");
+    choice.alternatives = {{"three kernels", split_attention_cycles(*a, target), 0}, {"one kernel", joined_attention_cycles(*a, target), 0}};
+    bool large = a->queries >= kFewestQueries && a->keys >= kFewestKeys;
+    choice.picked = wish == 1 || (large && choice.alternatives[1].cycles < choice.alternatives[0].cycles);
+    out.push_back(std::move(choice));
+  }
+}
 
 }  // namespace
 
@@ -31,6 +61,7 @@ std::string Choice::str() const {
 std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   std::vector<Choice> out;
+  find_attention(g, target, out);
   i64 wish = settings::WINO();
   if (wish == 0) return out;
   i64 constants = 0;
@@ -56,7 +87,11 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
 
 Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices) {
   Arena::Scope scope(*g.arena);
+  asked() = {};  // of other picks
   Graph r = g;
+  std::map<u32, Attention> joined;  // by node id
+  Memo<std::vector<UOp>> users;
+  bool known = false;
   struct Picked {
     Conv3 conv;
     i64 f;
@@ -66,12 +101,17 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   for (const Choice& c : choices) {
     TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
     if (c.picked == 0) continue;
+    if (!known) users = users_of(g.sink), known = true;
+    if (std::optional<Attention> a = match_attention(c.value, users)) {
+      joined.insert({c.value.id(), *a});
+      continue;
+    }
     std::optional<Conv3> conv = match_conv3(c.value);
     TG_CHECK(conv, "not a choice of this graph: ", c.label);
     picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
     buffer[winograd_input(*conv)] = 1;
   }
-  if (picked.empty()) return r;
+  if (picked.empty() && joined.empty()) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
   std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
@@ -87,12 +127,16 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
   };
   Memo<UOp> to;
+  auto fixed = [&](UOp u) {
+    return u.is(Op::Param) || std::any_of(g.sink.src().begin(), g.sink.src().end(), [&](UOp o) { return to[o] == u || o == u; });
+  };
   for (UOp u : toposort(g.sink)) {
     std::vector<UOp> src;
     bool same = true;
     for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
     auto it = picked.find(u.id());
-    if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
+    if (auto j = joined.find(u.id()); j != joined.end()) to[u] = joined_attention(j->second, to, fixed);
+    else if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);
     if (buffer[u] && !has_one) to[u] = tensor::contiguous(to[u]);

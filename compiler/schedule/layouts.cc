@@ -82,6 +82,7 @@ class Chooser {
 
   void vote(const Call& c) {
     if (!c.ordered.empty()) return;
+    if (vote_rows(c)) return;
     UOp st = c.ast.src(0);
     u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
     std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
@@ -141,6 +142,55 @@ class Chooser {
       if (lanes && channel && most(channel.src(0)) >= 4)  // an image's three channels are no vector
         add(in, kNearCycles * elements(in), axis_of(at, channel));
     }
+  }
+
+  // Phases that keep rows: scores have the keys in lanes, what is summed over the row the loops that the row does not see.
+  bool vote_rows(const Call& c) {
+    auto has_row = [](UOp u) {
+      std::vector<UOp> below = toposort(u);
+      return std::any_of(below.begin(), below.end(), [](UOp x) { return x.is(Op::Row); });
+    };
+    if (!has_row(c.ast)) return false;
+    UOp st = c.ast.src(0), filled;
+    std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
+    for (UOp u : toposort(c.ast)) {
+      if (u.is(Op::Store) && u != st) filled = u;
+      if (!u.is(Op::Reduce) || !u.src(0).is(Op::Mul)) continue;
+      f64 vectors = 1 / f64(lanes_);
+      for (UOp r : toposort(u))
+        if (r.is(Op::Range)) vectors *= r.src(0).is_const() ? f64(r.src(0).as_int()) : 1;
+      std::vector<Read> reads;
+      bool row = false;
+      for (UOp f : u.src(0).src()) {
+        if (has_row(f)) {
+          row = true;
+          continue;
+        }
+        for (UOp x : toposort(f))
+          if (std::optional<Read> r = x.is(Op::Load) ? read_of(c, x) : std::nullopt) {
+            reads.push_back(*r);
+            break;
+          }
+      }
+      if (row) {  // the sum over the row
+        for (UOp r : closed_ranges(st)) {
+          if (!filled || uses(filled, r)) continue;
+          u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
+          add(out, kStoreCycles * elements(out), axis_of(oc, r));
+          for (const Read& x : reads) add(x.buffer, kGatherCycles * vectors, axis_of(x.coords, r));
+        }
+        continue;
+      }
+      for (UOp s : toposort(c.ast)) {
+        if (!s.is(Op::Store) || s == st || !uses(s, u) || has_row(s.src(1))) continue;
+        for (UOp j : closed_ranges(s))
+          for (const Read& x : reads) {
+            if (int a = axis_of(x.coords, j); a >= 0) add(x.buffer, kGatherCycles * vectors, a);
+            else if (u.nsrc() > 1) add(x.buffer, kNearCycles * elements(x.buffer), axis_of(x.coords, u.src(1)));
+          }
+      }
+    }
+    return true;
   }
 
   // The output loop that steps one by one through the last axis of what the window slides over, if it fills vectors.

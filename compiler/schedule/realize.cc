@@ -25,6 +25,11 @@ const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Sh
   if (!fresh) return it->second;
   const Shape& in = shape(reduce.src(0));
   Ints axes = reduce.is(Op::Reduce) ? reduce.arg<ReduceArg>().axes : reduce.arg<FoldArg>().axes;
+  if (u8 kept = asked().row[reduce.src(0)]; kept && axes.size() == 1) {
+    UOp r = kept == Asked::Summed ? row(root, reduce.src(0), index).range : range(in[axes[0]], {row_axis(root), 0, ++next_phase_[root.id()], AxisKind::Reduce});
+    it->second.push_back(r);
+    return it->second;
+  }
   // The kernel's own loops that this reduce does not see: the row, if they match its axes one by one.
   std::vector<UOp> used = ranges_in(index), row;
   for (UOp r : output_ranges(root))
@@ -32,7 +37,7 @@ const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Sh
   std::vector<UOp> sizes;
   for (i64 a : axes)
     if (!in[a].is_const(1)) sizes.push_back(in[a]);
-  bool same = row.size() == sizes.size();
+  bool same = row.size() == sizes.size() && !asked().phases[root];
   for (size_t i = 0; same && i < row.size(); i++) same = row[i].src(0) == sizes[i];
   i64 phase = ++next_phase_[root.id()];
   size_t k = 0;
@@ -44,6 +49,23 @@ const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Sh
     i64 id = same ? row[k].arg<RangeArg>().id : next_axis_[root.id()]++;
     k++;
     it->second.push_back(range(in[a], {id, 0, phase, AxisKind::Reduce}));
+  }
+  return it->second;
+}
+
+i64 RangeMaker::row_axis(UOp root) {
+  auto [it, fresh] = row_axis_.try_emplace(root.id());
+  if (fresh) it->second = next_axis_[root.id()]++;
+  return it->second;
+}
+
+const RangeMaker::RowPhase& RangeMaker::row(UOp root, UOp value, const Shape& index) {
+  Key key{root.id(), value.id(), {}};
+  for (UOp i : index) key.index.push_back(i.id());
+  auto [it, fresh] = rows_.try_emplace(key);
+  if (fresh) {
+    AxisKind kind = asked().row[value] == Asked::Summed ? AxisKind::Reduce : AxisKind::Loop;
+    it->second = {range(shape(value).back(), {row_axis(root), 0, ++next_phase_[root.id()], kind}), next_row_[root.id()]++};
   }
   return it->second;
 }
@@ -61,6 +83,8 @@ void carry_asked(UOp from, UOp to) {
   Asked& a = asked();
   if (u8 v = a.inlined[from]) a.inlined[to] = v;
   if (u8 v = a.contraction[from]) a.contraction[to] = v;
+  if (u8 v = a.row[from]) a.row[to] = v;
+  if (u8 v = a.phases[from]) a.phases[to] = v;
 }
 void keep_in_kernel(UOp from, UOp until) {
   Memo<u8> above;  // nodes of which `until` is below
@@ -118,12 +142,26 @@ class Realizer {
         if (r.is(Op::Range)) open.push_back(r);
       acc = {Access{u, Shape(out.begin(), out.end()), open, false}};
     }
+    if (asked_.row[u]) acc = row_accesses(u, acc);
     for (size_t i = 0; i < acc.size(); i++) {
       if (!asked_.inlined[u]) region_nodes_[acc[i].root]++;
       pass_down(u, acc[i]);
     }
     acc.clear();
     acc.shrink_to_fit();
+  }
+
+  // What is kept in a row is computed in the loop that fills it, whoever reads it.
+  std::vector<Access> row_accesses(UOp u, const std::vector<Access>& acc) {
+    std::vector<Access> out;
+    for (const Access& a : acc) {
+      Shape at(a.index.begin(), a.index.end() - 1);
+      std::vector<UOp> open = ranges_in(at);
+      at.push_back(ranges_.row(a.root, u, at).range);
+      open.push_back(at.back());
+      if (std::none_of(out.begin(), out.end(), [&](const Access& b) { return b.root == a.root && b.index == at; })) out.push_back({a.root, at, open, false});
+    }
+    return out;
   }
 
   void add(UOp s, Access a) {

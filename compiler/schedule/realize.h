@@ -23,15 +23,23 @@ class RangeMaker {
   // Loops over the dims of a root.
   std::vector<UOp> output_ranges(UOp root);
   const std::vector<UOp>& reduce_ranges(UOp root, UOp reduce, const Shape& index);
+  // The loop that fills the row of a value (Asked::row), and the row's number. index: of the value, without its last axis.
+  struct RowPhase {
+    UOp range;
+    i64 number = 0;
+  };
+  const RowPhase& row(UOp root, UOp value, const Shape& index);
 
  private:
   struct Key {
-    u32 root, reduce;
+    u32 root, value;
     std::vector<u32> index;
     auto operator<=>(const Key&) const = default;
   };
   std::map<u32, std::vector<UOp>> outputs_;
-  std::map<u32, i64> next_axis_, next_phase_;
+  i64 row_axis(UOp root);
+  std::map<u32, i64> next_axis_, next_phase_, row_axis_, next_row_;
+  std::map<Key, RowPhase> rows_;
   std::map<Key, std::vector<UOp>> reduces_;
 };
 
@@ -48,6 +56,11 @@ Realized realize(UOp sink, RangeMaker& ranges);
 struct Asked {
   Memo<u8> inlined;      // computed where they are read, however often and however many they are
   Memo<u8> contraction;  // read as a contraction's result is, whatever the op
+  // Kept in a row along its last axis: a phase of the kernel computes it once for each place of the axes before, later phases read it. Summed: the
+  // sum over the row is made by the loop that fills it.
+  enum Row : u8 { None, Kept, Summed };
+  Memo<u8> row;
+  Memo<u8> phases;       // the root of a kernel with such rows: none of its reduces runs along the kernel's own axes
 };
 void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included
 void act_as_contraction(UOp u);

@@ -184,7 +184,7 @@ class Scheduler {
 
   // The kind of work, for the kernel's name.
   std::string work_name(UOp ast) {
-    bool reduce = false, window = false, places = false, product = false, transcendental = false, fold = false;
+    bool reduce = false, window = false, places = false, product = false, transcendental = false, fold = false, row = false;
     int reduces = 0;
     for (UOp u : toposort(ast)) {
       if (u.is(Op::Reduce)) {
@@ -195,13 +195,26 @@ class Scheduler {
       }
       places |= u.is(Op::Eq) && u.src(0).in(Op::Range | Op::FloorMod) && u.src(1).is_const();
       fold |= u.is(Op::Fold);
+      row |= u.is(Op::Row);
       transcendental |= u.in(kTranscendental);
     }
+    if (row) return "attention";
     if (product) return window ? "conv" : "matmul";
     if (fold) return "fold";
     if (reduces > 1) return transcendental ? "softmax" : "norm";
     if (reduce) return "reduce";
     return places ? "transform" : "elementwise";
+  }
+
+  // The loops in which rows are filled come first: inside them the others read what is there.
+  static std::vector<UOp> rows_outside(UOp value, std::vector<UOp> loops) {
+    std::vector<UOp> fills;
+    for (UOp x : toposort(value))
+      if (x.is(Op::Store)) fills.push_back(x);
+    if (fills.empty()) return loops;
+    std::vector<UOp> seen = ranges_in(fills);
+    std::stable_partition(loops.begin(), loops.end(), [&](UOp r) { return std::find(seen.begin(), seen.end(), r) != seen.end(); });
+    return loops;
   }
 
   void emit_plain(UOp u, UOp from, const Place& to) {
@@ -212,7 +225,7 @@ class Scheduler {
     Shape index(rs.begin(), rs.end());
     Builder b = builder(u, p);
     UOp v = from ? b.value(from, index) : b.compute(u, index);
-    UOp st = store(p, to, index, v, rs);
+    UOp st = store(p, to, index, v, rows_outside(v, rs));
     finish({st}, p, 1, work_name(st) + shape_name(u));
   }
 

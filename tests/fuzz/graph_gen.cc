@@ -558,6 +558,59 @@ class Generator {
     UOp y = e / keep(tensor::reduce(e, ReduceKind::Add, {axis}));
     return put_new(y, 1, 0, 4 * x.err + 200 * unit_of(kind(x)), {&x});
   }
+  // x against another value of its shape: scores, their softmax, and the sum of rows of either of the two.
+  bool attention() {
+    Val& x = some();
+    if ((kind(x) != Kind::F32 && kind(x) != Kind::F64) || rank(x.u) < 2) return false;
+    std::vector<i64> d = dims_of(x);
+    i64 n = d.back(), rows = d[d.size() - 2];
+    if (n == 0 || rows == 0 || elems_over(x, {i64(d.size()) - 2}) == 0) return false;
+    Val y;
+    UOp b = second(x, &y);
+    if (rank(b) != rank(x.u) || !has_const_shape(b)) return false;
+    auto pair = [&](UOp u, bool queries) {  // (.., rows, n) as (.., rows, 1, n) or (.., 1, rows, n), over all pairs
+      Shape one(shape(u).begin(), shape(u).end() - 2), full = one;
+      for (i64 i : {queries ? rows : 1, queries ? 1 : rows, n}) one.push_back(idx(i));
+      for (i64 i : {rows, rows, n}) full.push_back(idx(i));
+      return tensor::expand(tensor::reshape(u, one), full);
+    };
+    Val p = x;
+    p.u = pair(x.u, true) * pair(b, false), p.most = x.most * y.most, p.grain = x.grain * y.grain;
+    if (!has_const_shape(p.u) || rank(p.u) != d.size() + 1) return false;
+    p.err = exact(x) && exact(y) && p.grain > 0 && p.most <= p.grain / unit_of(kind(x)) ? 0 : x.most * y.err + y.most * x.err + x.err * y.err + unit_of(kind(x)) * p.most;
+    f64 scores_err = sum_error(p, n);
+    UOp scores = tensor::reduce(p.u, ReduceKind::Add, {i64(d.size())});
+    if (chance(60)) {  // a mask: later rows are not seen, or seen less
+      Shape one(rank(scores), idx(1)), other = one;
+      one[rank(scores) - 2] = idx(rows), other[rank(scores) - 1] = idx(rows);
+      UOp i = tensor::expand(tensor::reshape(tensor::iota(idx(rows), Kind::I64), one), shape(scores));
+      UOp j = tensor::expand(tensor::reshape(tensor::iota(idx(rows), Kind::I64), other), shape(scores));
+      scores = chance(50) ? where(lt(i, j), konst_f(kind(x), -6), scores) : scores - cast(j, kind(x));
+    }
+    UOp c = clamp(scores, -8, 8);
+    auto keep = [&](UOp r) {
+      Shape one = shape(c);
+      one.back() = idx(1);
+      return tensor::expand(tensor::reshape(r, one), shape(c));
+    };
+    i64 last = i64(rank(c)) - 1;
+    UOp e = alu(Op::Exp, {c - keep(tensor::reduce(c, ReduceKind::Max, {last}))});
+    UOp s = e / keep(tensor::reduce(e, ReduceKind::Add, {last}));
+    f64 s_err = 4 * scores_err + (200 + f64(rows)) * unit_of(kind(x));
+    const Val& v = chance(50) ? x : y;
+    UOp vu = &v == &x ? x.u : b;
+    Shape pos(shape(s).begin(), shape(s).end()), vs(shape(vu).begin(), shape(vu).end() - 2), full;  // (.., i, n, j)
+    pos.insert(pos.end() - 1, idx(1));
+    for (UOp q : {idx(1), idx(n), idx(rows)}) vs.push_back(q);
+    full = pos;
+    full[full.size() - 2] = idx(n);
+    Ints turn;
+    for (size_t a = 0; a < rank(vu); a++) turn.push_back(i64(a));
+    std::swap(turn[turn.size() - 1], turn[turn.size() - 2]);
+    UOp out = tensor::reduce(tensor::expand(tensor::reshape(s, pos), full) * tensor::expand(tensor::reshape(tensor::permute(vu, turn), vs), full), ReduceKind::Add, {i64(full.size()) - 1});
+    f64 err = f64(rows) * (s_err * v.most + v.err * (1 + s_err)) + 4 * f64(rows) * unit_of(kind(x)) * v.most;
+    return put_new(out, v.most, 0, err, {&x});
+  }
   bool fold() {
     Val& x = some();
     Ints axes = some_axes(x);
@@ -699,6 +752,7 @@ const Generator::Group Generator::kGroups[] = {
     {"unary", 6, &Generator::unary},     {"binary", 14, &Generator::binary},    {"ternary", 5, &Generator::ternary},
     {"cast", 5, &Generator::convert},    {"bitcast", 2, &Generator::bits_of},   {"narrow", 3, &Generator::narrow},
     {"reduce", 8, &Generator::reduce},   {"contraction", 7, &Generator::contraction}, {"softmax", 2, &Generator::softmax},
+    {"attention", 3, &Generator::attention},
     {"fold", 4, &Generator::fold},       {"gather", 4, &Generator::gather},     {"scatter", 3, &Generator::scatter},
     {"sort", 2, &Generator::sort},       {"scan", 3, &Generator::scan},         {"contiguous", 2, &Generator::own_buffer},
     {"iota", 1, &Generator::iota},       {nullptr, 0, nullptr},

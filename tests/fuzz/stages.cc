@@ -31,11 +31,12 @@ void runs(const Call& call, const std::string& opts) {
   g_ran += "  " + call.name + " [" + opts + "]\n";
 }
 
-// What is scheduled. With WINO=1 every convolution that can be F(2,3) is: its transforms halve and quarter small integers, which is exact.
+// What is scheduled. With WINO=1 every convolution that can be F(2,3) is: its transforms halve and quarter small integers, which is exact. Attention
+// is one kernel wherever it can be, but for ATTENTION=0.
 Graph chosen_graph(const Case& c, const Target& target) {
   std::vector<Choice> choices = find_choices(c.graph, target);
-  if (settings::WINO() == 1)
-    for (Choice& x : choices) x.picked = 1;
+  for (Choice& x : choices)
+    if (settings::WINO() == 1 || x.alternatives[1].name == "one kernel") x.picked = 1;
   return with_choices(c.graph, target, choices);
 }
 
