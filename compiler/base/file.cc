@@ -52,7 +52,7 @@ const char* reason() { return std::strerror(errno); }
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe that nobody writes would keep us waiting
   if (fd < 0) fail(path, ": cannot be read: ", reason());
   struct stat st;
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {

@@ -59,11 +59,18 @@ OnnxNode::OnnxNode(const tgonnx::NodeProto& p, i64 opset, std::vector<Tensor> in
 const std::string& OnnxNode::op() const { return p_.op_type(); }
 const std::string& OnnxNode::name() const { return p_.name(); }
 
+// Messages are lines: a name that has ends of lines in it would look like several.
+static std::string one_line(std::string s) {
+  for (char& c : s)
+    if (c == '\n' || c == '\r') c = '?';
+  return s;
+}
+
 std::string OnnxNode::where() const {
   std::string domain = p_.domain().empty() || p_.domain() == "ai.onnx" ? "" : p_.domain() + "::";
   // A node without a name is known by its first output.
   std::string id = !p_.name().empty() ? str("\"", p_.name(), "\"") : p_.output_size() ? str("of \"", p_.output(0), "\"") : "";
-  return str(domain, p_.op_type(), " node ", id, " (opset ", opset_, ")");
+  return one_line(str(domain, p_.op_type(), " node ", id, " (opset ", opset_, ")"));
 }
 
 // --- inputs -----------------------------------------------------------------------------------------------------------------------------

@@ -365,7 +365,9 @@ def subgraphs(m, r):
     elif what == 3:
         a.g.input.add().name = "one_more"
     else:
-        a.g.node.add(op_type=n.op_type, input=list(n.input), output=["deeper"]).attribute.add().CopyFrom(a)
+        copy = AttributeProto()
+        copy.CopyFrom(a)
+        a.g.node.add(op_type=n.op_type, input=list(n.input), output=["deeper"]).attribute.append(copy)
 
 
 MUTATIONS = [input_dtype, input_dim, input_rank, input_type, attribute_integer, attribute_integers, attribute_float, attribute_string, attribute_type,

@@ -97,6 +97,7 @@ def main():
     parser.add_argument("--list", metavar="KIND", help="print the models of this outcome with their messages")
     parser.add_argument("--keep", metavar="FOLDER", help="leave the models there")
     parser.add_argument("--sanitized", action="store_true", help="the build has sanitizers: ten times the time, memory is not judged")
+    parser.add_argument("--count", type=int, default=300, help="how many models; more go on in the same order")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
 
@@ -106,7 +107,7 @@ def main():
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     always = harness.regressions("malformed")
-    every = mutate.all_models()
+    every = mutate.all_models(args.count)
     todo = [(n, w) for n, w in every if args.filter in n and (not args.tenth or harness.in_tenth(n) or n in always)]
     results = {}
     with tempfile.TemporaryDirectory(prefix="malformed-") as top, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
