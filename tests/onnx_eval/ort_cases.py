@@ -474,6 +474,60 @@ def contrib():
     ms_np("gated_relative_position_bias", "GatedRelativePositionBias", [q, qb, rel, w, wb, eco], [(u * (r * eco - 1) + 2) * rel], num_heads=heads)
 
 
+def older():
+    """What operators meant in opsets 7 to 12: attributes that became inputs, axes that were coerced."""
+    x, m = f32(2, 3, 4, 5), f32(3, 4)
+    seven = lambda name, op, inputs, opset=7, **a: case(f"opset{opset}_{name}", op, inputs, onnx_opset=opset, **a)
+    for axis in (0, 1, 2):
+        for op in ("Softmax", "LogSoftmax", "Hardmax"):
+            seven(f"{op.lower()}_{axis}", op, [x], 11, axis=axis)
+    seven("slice", "Slice", [x], starts=[0, 1, -3], ends=[1, 100, -1], axes=[0, 1, 3])
+    seven("slice_no_axes", "Slice", [x], starts=[1, 0], ends=[2, -1])
+    seven("slice_steps", "Slice", [x, np.array([-1, 3], np.int64), np.array([-100, 0], np.int64), np.array([1, 3], np.int64), np.array([-1, -2], np.int64)], 10, const=(1, 2, 3, 4))
+    for mode in ("constant", "reflect", "edge"):
+        seven(f"pad_{mode}", "Pad", [x], pads=[0, 1, 2, 0, 1, 0, 1, 3], mode=mode, **(dict(value=1.5) if mode == "constant" else {}))
+    seven("pad_negative", "Pad", [m], pads=[-1, 0, 1, -2])
+    seven("topk", "TopK", [x], k=2, axis=2, outputs=2)
+    seven("topk", "TopK", [x, np.array([2], np.int64)], 10, axis=1, outputs=2, const=(1,))
+    seven("split", "Split", [x], axis=3, split=[2, 3], outputs=2)
+    seven("split_even", "Split", [x], axis=2, outputs=2)
+    seven("clip", "Clip", [x], min=-0.5, max=0.7)
+    seven("clip_one_side", "Clip", [x], 10, max=0.1)
+    seven("squeeze", "Squeeze", [f32(1, 3, 1, 2)], axes=[0, 2])
+    seven("squeeze_all", "Squeeze", [f32(1, 3, 1, 2)], 11)
+    seven("unsqueeze", "Unsqueeze", [m], axes=[0, 3])
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceLogSumExp"):
+        seven(op.lower(), op, [x], axes=[1, 3], keepdims=0)
+    seven("reducemax_all", "ReduceMax", [x], 12)
+    seven("dropout", "Dropout", [x], ratio=0.3)
+    seven("dropout", "Dropout", [x], 12, outputs=2)
+    seven("upsample", "Upsample", [f32(1, 2, 3, 4)], scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")
+    seven("upsample_linear", "Upsample", [f32(1, 2, 3, 4), np.array([1, 1, 2, 2], np.float32)], 9, mode="linear", const=(1,))
+    seven("resize_nearest", "Resize", [f32(1, 2, 6, 4), np.array([1, 1, 0.5, 2], np.float32)], 10, mode="nearest", const=(1,))
+    seven("resize_linear", "Resize", [f32(1, 2, 6, 4), np.array([1, 1, 1.5, 2], np.float32)], 10, mode="linear", const=(1,))
+    seven("batchnorm", "BatchNormalization", [x, f32(3), f32(3), f32(3), np.abs(f32(3))], epsilon=1e-3)
+    seven("batchnorm", "BatchNormalization", [x, f32(3), f32(3), f32(3), np.abs(f32(3))], 9)
+    seven("averagepool", "AveragePool", [x], kernel_shape=[2, 2], pads=[1, 1, 0, 0], count_include_pad=1)
+    seven("scatter", "Scatter", [m, np.array([[1, 0, 3], [2, 1, 0]], np.int64), f32(2, 3)], 9, axis=1)
+    seven("gemm", "Gemm", [m, f32(5, 4), f32(5)], transB=1, alpha=0.5, beta=2.0)
+    seven("argmax", "ArgMax", [x], axis=2, keepdims=0)
+    seven("cast", "Cast", [x * 3], to=TensorProto.INT32)
+    seven("gather_negative", "Gather", [x, np.array([[-1, 0], [1, -2]], np.int64)], 11, axis=2)
+    seven("flatten", "Flatten", [x], axis=2)
+    seven("onehot", "OneHot", [np.array([1, -2, 7], np.int64), np.array([4], np.int64), np.array([-1, 2], np.float32)], 9, axis=0, const=(1,))
+    seven("cumsum", "CumSum", [m, np.array(1, np.int32)], 11, exclusive=1, reverse=1, const=(1,))
+    seven("prelu", "PRelu", [x, f32(3, 1, 1)])
+    seven("instancenorm", "InstanceNormalization", [x, f32(3), f32(3)])
+    seven("lrn", "LRN", [f32(1, 6, 3, 3)], size=3, alpha=0.1, beta=0.7, bias=1.5)
+    seven("equal", "Equal", [ints(0, 3, 3, 4, dtype=np.int32), ints(0, 3, 4, dtype=np.int32)])
+    seven("mvn", "MeanVarianceNormalization", [x], 9, axes=[0, 2, 3])
+    seven("depth_to_space", "DepthToSpace", [f32(1, 8, 2, 3)], blocksize=2)
+    seven("maxpool", "MaxPool", [x], 8, kernel_shape=[2, 3], strides=[1, 2], outputs=2)
+    seven("quantize", "QuantizeLinear", [m, np.array(0.05, np.float32), np.array(120, np.uint8)], 10, const=(1, 2))
+    seven("where", "Where", [ints(0, 2, 3, 4, dtype=np.int8).astype(bool), m, f32(4)], 9)
+    seven("range", "Range", [np.array(3, np.int32), np.array(-5, np.int32), np.array(-2, np.int32)], 11, const=(0, 1, 2))
+
+
 def selections():
     for k, (batches, classes, count, most, iou, least, center) in enumerate([
             (1, 1, 40, 10, 0.3, None, 0), (2, 3, 25, 25, 0.5, 0.2, 0), (1, 2, 30, 4, 0.0, 0.4, 1), (2, 1, 17, 100, 0.7, None, 1), (1, 1, 12, 5, 0.4, 2.0, 0)]):
@@ -576,7 +630,7 @@ def main():
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent, selections):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent, selections, older):
         make()
     made = 0
     for c in cases:
