@@ -66,6 +66,8 @@ Result<Kernel> keep(const Kernel& k, const Opt& o) {
     case RowPlace::Out:
       if (store.src(1).dtype() != v.first.dtype()) return R::no("the output holds ", name(store.src(1).dtype()), ", the row value is ", name(v.first.dtype()));
       if (store.nsrc() > 2 && !store.src(2).is(Op::Range)) return R::no("the output is stored under a condition");
+      for (UOp x : toposort(address))
+        if (x.is(Op::Min)) return R::no("the last rows of a free axis are made twice, so they cannot be written over");
       for (UOp x : toposort(store.src(1)))
         if (x.is(Op::Param) && x == address.src(0)) return R::no("the output is an input too");
       for (UOp r : loops_of(store))
