@@ -154,6 +154,9 @@ TGB_API tgb_status tgb_variant(const tgb_model* model, uint32_t index, tgb_varia
 /* Memory that running the variant takes beside the bundle's own bytes: buffers at the largest sizes, state, unpacked or derived weights. */
 TGB_API tgb_status tgb_memory_needed(const tgb_model* model, uint32_t variant, uint64_t* bytes);
 
+/* The same where variable i has the size values[i]; n is tgb_var_count. */
+TGB_API tgb_status tgb_memory_at(const tgb_model* model, uint32_t variant, const int64_t* values, uint32_t n, uint64_t* bytes);
+
 typedef struct {
   uint32_t size;
   const char *made_by, *model, *model_digest, *licence; /* NULL: not stated */

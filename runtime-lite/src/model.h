@@ -186,7 +186,8 @@ tgb_status record_variant(tgb_model* m, OpenVariant* v);  // batches, timed or n
 void forget_variant(tgb_model* m, OpenVariant* v);
 tgb_status plan_variant(tgb_model* m, OpenVariant* v);  // sizes and places for the present variables
 tgb_status execute(tgb_model* m, OpenVariant* v, uint32_t first, uint32_t last);
-uint64_t arena_bytes(const fb::Variant& v, uint32_t device, int64_t* ends);  // ends: room for one number a buffer
+// vars: null for the largest sizes; ends: room for one number a buffer
+uint64_t arena_bytes(const fb::Variant& v, uint32_t device, const int64_t* vars, int64_t* ends);
 OpenDevice* device_of(tgb_model* m, const OpenVariant& v, uint32_t index);
 
 }  // namespace tgb

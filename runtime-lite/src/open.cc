@@ -171,7 +171,7 @@ tgb_status describe(tgb_model* m) {
     v.target = target_text(m, *b.targets()->Get(v.v->targets()->Get(0)));
     int64_t* ends = take<int64_t>(m, count(v.v->buffers()));
     if (!v.target || !ends) return TGB_OUT_OF_MEMORY;
-    for (uint32_t d = 0; d < v.v->targets()->size(); d++) v.memory_bytes += arena_bytes(*v.v, d, ends);
+    for (uint32_t d = 0; d < v.v->targets()->size(); d++) v.memory_bytes += arena_bytes(*v.v, d, nullptr, ends);
     for (uint32_t k = 0; k < count(b.states()); k++) v.memory_bytes += b.states()->Get(k)->bytes();
     for (uint32_t k = 0; k < count(v.v->buffers()); k++) {
       const fb::Buffer& x = *v.v->buffers()->Get(k);
@@ -377,7 +377,7 @@ tgb_status open_variants(tgb_model* m, uint32_t chosen) {
     if (!v->open) continue;
     if ((s = open_variant(m, v)) != TGB_OK) return s;
     for (uint32_t d = 0; d < targets->size(); d++) {
-      uint64_t bytes = arena_bytes(*v->v, d, v->bytes);
+      uint64_t bytes = arena_bytes(*v->v, d, nullptr, v->bytes);
       OpenDevice* device = device_of(m, *v, d);
       if (bytes > device->arena.bytes) device->arena.bytes = bytes;
     }

@@ -72,6 +72,25 @@ tgb_status tgb_memory_needed(const tgb_model* m, uint32_t i, uint64_t* bytes) {
   return TGB_OK;
 }
 
+tgb_status tgb_memory_at(const tgb_model* m, uint32_t i, const int64_t* values, uint32_t n, uint64_t* bytes) {
+  if (i >= m->n_variants) return missing(m, "variant", i, m->n_variants);
+  tgb_model* owner = const_cast<tgb_model*>(m);
+  if (n != m->n_vars) return fail(owner, TGB_BAD_ARGUMENT, "%u values given for %u variables", n, m->n_vars);
+  for (uint32_t k = 0; k < n; k++) {
+    const fb::Var& v = *m->b->vars()->Get(k);
+    if (values[k] < v.min() || values[k] > v.max())
+      return fail(owner, TGB_BAD_ARGUMENT, "%s = %lld is outside %lld..%lld", v.name()->c_str(), (long long)values[k], (long long)v.min(), (long long)v.max());
+  }
+  const OpenVariant& v = m->variants[i];
+  size_t room = count(v.v->buffers()) * sizeof(int64_t);
+  int64_t* ends = static_cast<int64_t*>(m->memory.alloc(m->memory.ctx, room ? room : 1, 16));
+  if (!ends) return fail(owner, TGB_OUT_OF_MEMORY, "no memory for %zu bytes", room);
+  *bytes = v.memory_bytes;
+  for (uint32_t d = 0; d < v.v->targets()->size(); d++) *bytes += arena_bytes(*v.v, d, values, ends) - arena_bytes(*v.v, d, nullptr, ends);
+  m->memory.free(m->memory.ctx, ends);
+  return TGB_OK;
+}
+
 tgb_status tgb_about(const tgb_model* m, tgb_provenance* out) {
   auto text = [](const flatbuffers::String* s) { return s ? s->c_str() : nullptr; };
   tgb_provenance t = {};

@@ -134,7 +134,7 @@ static bool in_arena(const fb::Buffer& b) { return b.kind() != fb::BufferKind::W
 
 static uint64_t buffer_align(const fb::Buffer& b) { return b.align() > tgf::kBufferAlign ? b.align() : tgf::kBufferAlign; }
 
-uint64_t arena_bytes(const fb::Variant& v, uint32_t device, int64_t* ends) {
+uint64_t arena_bytes(const fb::Variant& v, uint32_t device, const int64_t* vars, int64_t* ends) {
   uint64_t most = 0;
   for (uint32_t i = 0; i < count(v.buffers()); i++) {
     const fb::Buffer& b = *v.buffers()->Get(i);
@@ -143,7 +143,7 @@ uint64_t arena_bytes(const fb::Variant& v, uint32_t device, int64_t* ends) {
     uint64_t offset = 0;
     for (uint32_t k = 0; k < count(b.lies_on()); k++)
       if (uint64_t(ends[b.lies_on()->Get(k)]) > offset) offset = uint64_t(ends[b.lies_on()->Get(k)]);
-    uint64_t end = align_up(offset, buffer_align(b)) + uint64_t(b.bytes()->value());
+    uint64_t end = align_up(offset, buffer_align(b)) + uint64_t(vars ? evaluate(b.bytes(), vars) : b.bytes()->value());
     if (end > uint64_t(1) << 62) end = uint64_t(1) << 62;  // no machine has it: the allocation fails
     ends[i] = int64_t(end);
     if (end > most) most = end;

@@ -430,6 +430,26 @@ TEST(Memory, NeededIsKnownWithoutADevice) {
   EXPECT_TRUE(says(m, m.run({}, out), TGB_BAD_ARGUMENT, "opened to inspect"));
 }
 
+TEST(Memory, TheNeedGrowsWithTheSizesOfARun) {
+  File f(free_size());
+  tgb_options o = {};
+  o.inspect = 1;
+  Model m(f.path, o);
+  uint64_t most = 0, bytes = 0;
+  ASSERT_EQ(tgb_memory_needed(m.m, 0, &most), TGB_OK);
+  std::vector<uint64_t> needs;
+  for (int64_t n : {2, 32, 64}) {
+    ASSERT_EQ(tgb_memory_at(m.m, 0, &n, 1, &bytes), TGB_OK);
+    needs.push_back(bytes);
+  }
+  EXPECT_LT(needs[0], needs[1]);
+  EXPECT_LT(needs[1], needs[2]);
+  EXPECT_EQ(needs[2], most);
+  int64_t n = 66;
+  EXPECT_TRUE(says(m, tgb_memory_at(m.m, 0, &n, 1, &bytes), TGB_BAD_ARGUMENT, "N = 66 is outside 2..64"));
+  EXPECT_TRUE(says(m, tgb_memory_at(m.m, 0, nullptr, 0, &bytes), TGB_BAD_ARGUMENT, "0 values given for 1 variables"));
+}
+
 // ---- errors
 
 TEST(Errors, WrongTensorsAreNamed) {

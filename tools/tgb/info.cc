@@ -24,10 +24,35 @@ static void print_signature(const char* side, uint32_t i, const tgb_signature& s
   printf("]\n");
 }
 
+// What a variant takes at five sizes, from the smallest of all variables to the largest.
+static void print_memory(tgb_model* m, uint32_t variant) {
+  uint32_t n = tgb_var_count(m);
+  int64_t* values = static_cast<int64_t*>(calloc(n + 1, sizeof(int64_t)));
+  if (!values) die("no memory");
+  for (int step = 0; step <= 4 && (n || step == 4); step++) {
+    printf("memory %u ", variant);
+    for (uint32_t i = 0; i < n; i++) {
+      tgb_var v = {};
+      v.size = sizeof v;
+      tgb_variable(m, i, &v);
+      values[i] = v.min + (v.max - v.min) * step / 4;
+      int64_t down = values[i] / v.multiple * v.multiple;
+      values[i] = down < v.min ? v.min : down;
+      printf("%s%s = %lld", i ? ", " : "", v.name, (long long)values[i]);
+    }
+    uint64_t bytes = 0;
+    if (tgb_memory_at(m, variant, values, n, &bytes) != TGB_OK) die("%s", tgb_message(m));
+    printf("%s%.3f MB beside the weights\n", n ? ": " : "", double(bytes) * 1e-6);
+  }
+  free(values);
+}
+
 int verb_info(int argc, char** argv) {
   const char* device = nullptr;
-  Option options[] = {{"--device", "DEV", "target as in DEV", Option::Text, &device}};
-  const char* path = parse(argc, argv, "info", "MODEL.tgb", "Tells what the bundle holds, and whether it runs here.", options, 1);
+  bool bounds = false;
+  Option options[] = {{"--device", "DEV", "target as in DEV", Option::Text, &device},
+                      {"--bounds", nullptr, "the memory that runs take, from the smallest sizes to the largest", Option::Flag, &bounds}};
+  const char* path = parse(argc, argv, "info", "MODEL.tgb", "Tells what the bundle holds, and whether it runs here.", options, 2);
   tgb_model* m = inspect(path);
   tgb_provenance p = {};
   p.size = sizeof p;
@@ -57,6 +82,7 @@ int verb_info(int argc, char** argv) {
     tgb_variant(m, i, &v);
     printf("variant %u %s: %u kernels, %.2f MB of memory beside the weights%s%s\n", i, v.target, v.kernels, double(v.memory_bytes) * 1e-6,
            v.note ? "; " : "", v.note ? v.note : "");
+    if (bounds) print_memory(m, i);
   }
   tgb_close(m);
   tgb_options here = {};
