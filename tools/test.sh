@@ -44,6 +44,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/state/run.py --build "$build" || failed+=("tests/state")
   step "sizes"
   .venv/bin/python tests/sizes/run.py --build "$build" || failed+=("tests/sizes")
+  step "free sizes"
+  .venv/bin/python tests/free/run.py --build "$build" || failed+=("tests/free")
   step "models fetched"
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"
