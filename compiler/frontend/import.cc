@@ -494,7 +494,7 @@ class Importer {
     return out;
   }
 
-  static Tensors subgraph(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs) {
+  static std::optional<Tensors> subgraph(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs, std::string* why) {
     Importer* self = static_cast<Importer*>(ctx);
     Deeper deeper(self);
     Names names;
@@ -504,7 +504,12 @@ class Importer {
       self->define(&names, g.input(int(i)).name(), {inputs[i]}, str("input \"", g.input(int(i)).name(), "\" of a subgraph"));
     size_t before = self->problems_.size();
     self->import_graph(g, &names, *self->opsets_);
-    if (self->problems_.size() != before) throw Problem{};
+    if (self->problems_.size() != before) {
+      if (!why) throw Problem{};
+      *why = join(std::span(self->problems_).subspan(before), "; ");
+      self->problems_.resize(before);
+      return {};
+    }
     Tensors out;
     for (const auto& v : g.output()) out.push_back(self->lookup(names, v.name(), str("output \"", v.name(), "\" of a subgraph")));
     return out;

@@ -218,7 +218,11 @@ DType OnnxNode::attr_dtype(std::string_view name, DType def) const {
 }
 Tensors OnnxNode::subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs) const {
   TG_CHECK(subgraph_, "an OnnxNode without an importer");
-  return subgraph_(ctx_, g, inputs);
+  return *subgraph_(ctx_, g, inputs, nullptr);
+}
+std::optional<Tensors> OnnxNode::try_subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs, std::string* why) const {
+  TG_CHECK(subgraph_, "an OnnxNode without an importer");
+  return subgraph_(ctx_, g, inputs, why);
 }
 
 Tensor placed_operand(OnnxNode& n) {

@@ -70,7 +70,8 @@ class OnnxNode {
  public:
   using Attrs = std::unordered_map<std::string_view, const tgonnx::AttributeProto*>;
   // Builds the outputs of a graph that is an attribute of this node, over values of its inputs; names of the graphs around it are seen.
-  using Subgraph = Tensors (*)(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs);
+  // why: null, and problems are the model's; else they are no more than written there, and nothing is built.
+  using Subgraph = std::optional<Tensors> (*)(void* ctx, const tgonnx::GraphProto& g, std::span<const Tensor> inputs, std::string* why);
 
   OnnxNode(const tgonnx::NodeProto& p, i64 opset, std::vector<Tensor> inputs);
 
@@ -130,6 +131,8 @@ class OnnxNode {
     if (!ok) fail(parts...);
   }
   Tensors subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs = {}) const;
+  // The same where there is another way if it cannot be built.
+  std::optional<Tensors> try_subgraph(const tgonnx::GraphProto& g, std::span<const Tensor> inputs, std::string* why) const;
 
  private:
   friend class Importer;

@@ -9,6 +9,7 @@ std::span<const OnnxOp> movement_ops();
 std::span<const OnnxOp> reduce_ops();
 std::span<const OnnxOp> index_ops();
 std::span<const OnnxOp> control_ops();
+std::span<const OnnxOp> loop_ops();
 std::span<const OnnxOp> sequence_ops();
 std::span<const OnnxOp> text_ops();
 std::span<const OnnxOp> select_ops();
@@ -42,6 +43,7 @@ std::span<const OnnxFamily> onnx_families() {
       {"", "reduce", reduce_ops()},
       {"", "index", index_ops()},
       {"", "control", control_ops()},
+      {"", "loop", loop_ops()},
       {"", "sequence", sequence_ops()},
       {"", "text", text_ops()},
       {"", "rnn", rnn_ops()},

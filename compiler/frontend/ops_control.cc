@@ -1,33 +1,53 @@
-// Control flow. https://onnx.ai/onnx/operators/
+// If. https://onnx.ai/onnx/operators/onnx__If.html
 #include "frontend/onnx_op.h"
+#include "frontend/pool.h"
+#include "frontend/sequence.h"
 
 namespace tg {
 namespace {
 
-// Of a constant condition only the chosen branch is looked at. Of one known at run time both branches are computed and each output is
-// chosen: they have no effects, and an index out of range is clamped.
+// Values that a choice between elements serves better than control flow: small, and there already.
+bool is_there(const Tensor& t) {
+  constexpr i64 kSmall = 1024;
+  UOp u = t.uop();
+  while (is_movement(u.op()) && !u.is(Op::Concat)) u = u.src(0);
+  i64 n = known_elems(t.shape());
+  return u.in(Op::Const | Op::Constant | Op::Param) && n >= 0 && n <= kSmall;
+}
+
+// Of a constant condition only the chosen branch is looked at. Of one known at run time only the chosen branch is computed.
 Tensors if_op(OnnxNode& n) {
   n.require(n[0].numel() == 1 && n[0].dtype() == DType(Kind::Bool), "the condition must be one bool");
   if (n.is_constant(0)) return n.subgraph(n.attr_graph(n.constant(0).v[0] ? "then_branch" : "else_branch"));
   Tensors yes = n.subgraph(n.attr_graph("then_branch")), no = n.subgraph(n.attr_graph("else_branch"));
   n.require(yes.size() == no.size(), "the branches have ", yes.size(), " and ", no.size(), " outputs");
-  Tensor c = n[0].reshape(Shape{});
+  UOp c = n[0].reshape(Shape{}).uop();
+  std::vector<UOp> a, b;
+  std::vector<size_t> of(yes.size());
   for (size_t i = 0; i < yes.size(); i++) {
-    n.require(yes[i].dtype() == no[i].dtype() && same_shape(yes[i].shape(), no[i].shape()), "output ", i, " is ", name(yes[i].dtype()),
-              shape_text(yes[i].shape()), " in one branch and ", name(no[i].dtype()), shape_text(no[i].shape()),
-              " in the other; with a condition known only at run time that is not supported yet");
-    yes[i] = where(c, yes[i], no[i]);
+    if (yes[i].uop() == no[i].uop()) continue;
+    for (const Tensor& t : {yes[i], no[i]})
+      if (const char* what = not_tensor(t)) n.fail("output ", i, " is ", what, "; with a condition known only at run time branches give tensors");
+    n.require(yes[i].dtype() == no[i].dtype(), "output ", i, " is ", name(yes[i].dtype()), " in one branch and ", name(no[i].dtype()), " in the other");
+    n.require(same_shape(yes[i].shape(), no[i].shape()), "output ", i, " is ", shape_text(yes[i].shape()), " in one branch and ",
+              shape_text(no[i].shape()), " in the other; with a condition known only at run time both need one shape: fix the condition with --fix, or make the shapes equal");
+    if (is_there(yes[i]) && is_there(no[i])) {
+      yes[i] = where(Tensor(c), yes[i], no[i]);
+      continue;
+    }
+    a.push_back(yes[i].uop()), b.push_back(no[i].uop());
+    of[i] = a.size();
   }
+  if (a.empty()) return yes;
+  UOp chosen = tensor::branch(c, a, b);
+  for (size_t i = 0; i < yes.size(); i++)
+    if (of[i]) yes[i] = Tensor(tensor::get(chosen, i64(of[i]) - 1));
   return yes;
 }
-
-constexpr Refused kLoop{"loops are not supported yet"};
 
 // clang-format off
 constexpr OnnxOp kControlOps[] = {
   {"If",                  1, if_op},
-  {"Loop",                1, kLoop},
-  {"Scan",                8, kLoop},
 };
 // clang-format on
 

@@ -1,0 +1,321 @@
+// Loop and Scan become a LOOP of the graph, or copies of the body where that pays or nothing else can be. https://onnx.ai/onnx/operators/
+#include <algorithm>
+
+#include "formats/onnx.pb.h"
+#include "frontend/onnx_op.h"
+#include "frontend/pool.h"
+#include "frontend/sequence.h"
+
+namespace tg {
+namespace {
+
+constexpr i64 kUnrollWhenSmall = 32;   // rounds times nodes: copies that are smaller than a loop
+constexpr i64 kUnrollMost = 4096;      // and the most, where a body has no form as a loop
+constexpr i64 kMany = i64(1) << 62;    // rounds of a loop without a limit
+
+// What both operators have: a body over carried values and the number of the round, made once. `scans`: its values of each round.
+struct Body {
+  Tensors inits;
+  UOp count, go, next_go;
+  Tensors next, scans;
+};
+
+// Carried values that stay what they are belong to no round. Gives the last carried values, then the scanned ones.
+Tensors build_loop(OnnxNode& n, i64 id, const Tensors& carries, Body b) {
+  std::vector<UOp> roots{b.next_go};
+  for (Tensors* part : {&b.next, &b.scans})
+    for (Tensor& t : *part) roots.push_back(t.uop());
+  std::vector<std::pair<UOp, UOp>> same;
+  std::vector<UOp> inits, nexts, scans;
+  std::vector<i64> place(carries.size(), -1);
+  for (size_t i = 0; i < carries.size(); i++) {
+    const Tensor &init = b.inits[i], &next = b.next[i];
+    if (next.uop() == carries[i].uop()) {
+      same.push_back({carries[i].uop(), init.uop()});
+      continue;
+    }
+    n.require(next.dtype() == init.dtype(), "carried value ", i, " is ", name(init.dtype()), " at first and ", name(next.dtype()), " after a round");
+    n.require(same_shape(next.shape(), init.shape()), "carried value ", i, " is ", shape_text(init.shape()), " at first and ", shape_text(next.shape()),
+              " after a round; shapes that change from round to round are not supported");
+    // Its number among those that change.
+    place[i] = i64(inits.size());
+    same.push_back({carries[i].uop(), tensor::carry({id, place[i]}, init.dtype(), init.shape())});
+    inits.push_back(init.uop());
+  }
+  UOp all = node(Op::Sink, Kind::Void, std::span<const UOp>(roots));
+  UOp made = substitute(all, same);
+  size_t k = 1;
+  for (size_t i = 0; i < carries.size(); i++, k++)
+    if (place[i] >= 0) nexts.push_back(made.src(k));
+  for (; k < made.nsrc(); k++) scans.push_back(made.src(k));
+  Tensors out;
+  UOp l = inits.empty() && scans.empty() ? UOp() : tensor::loop(id, b.count, b.go, inits, made.src(0), nexts, scans);
+  for (size_t i = 0; i < carries.size(); i++) out.push_back(place[i] < 0 ? b.inits[i] : Tensor(tensor::get(l, place[i])));
+  for (size_t i = 0; i < scans.size(); i++) out.push_back(Tensor(tensor::get(l, i64(inits.size() + i))));
+  return out;
+}
+
+// --- Loop -------------------------------------------------------------------------------------------------------------------------------
+class Loop {
+ public:
+  explicit Loop(OnnxNode& n) : n_(n), body_(n.attr_graph("body")) {
+    n.require(body_.input_size() >= 2 && body_.output_size() >= 1, "the body has ", body_.input_size(), " inputs and ", body_.output_size(), " outputs");
+    carried_ = size_t(body_.input_size()) - 2;
+    n.require(size_t(body_.output_size()) >= 1 + carried_ && n.inputs() <= 2 + carried_, "the body has ", body_.output_size(), " outputs for ", carried_,
+              " carried values, the node ", n.inputs(), " inputs");
+    scans_ = size_t(body_.output_size()) - 1 - carried_;
+    for (size_t i = 0; i < carried_; i++) inits_.push_back(n.any(2 + i));
+    limit_ = n.opt(0), cond_ = n.opt(1);
+    if (limit_) n.require(limit_.is_int() && limit_.numel() == 1, "the number of rounds must be one integer");
+    if (cond_) n.require(cond_.dtype() == DType(Kind::Bool) && cond_.numel() == 1, "the condition must be one bool");
+    if (!limit_) rounds_ = kMany;
+    else if (n.is_constant(0)) rounds_ = std::max<i64>(0, n.integer(0));
+    if (cond_ && n.is_constant(1) && !n.constant(1).v[0]) rounds_ = 0;
+    sure_ = !cond_ || n.is_constant(1);
+  }
+
+  Tensors build() {
+    bool tensors = std::none_of(inits_.begin(), inits_.end(), [](const Tensor& t) { return not_tensor(t); });
+    bool known = rounds_ && sure_ && *rounds_ > 0 && *rounds_ * i64(body_.node_size()) <= kUnrollMost;
+    if (known && (!tensors || *rounds_ == 1 || *rounds_ * i64(body_.node_size()) <= kUnrollWhenSmall)) {
+      std::string why;
+      if (std::optional<Tensors> r = unrolled(&why)) return *r;
+      if (!tensors) n_.fail(why);
+    }
+    n_.require(tensors, "it carries ", tensors ? "" : not_tensor(*std::find_if(inits_.begin(), inits_.end(), not_tensor)),
+               ", for which the number of rounds must be known while compiling; fix it with --fix");
+    std::string why;
+    if (std::optional<Tensors> r = looped(&why)) return *r;
+    std::string not_unrolled;
+    if (known)
+      if (std::optional<Tensors> r = unrolled(&not_unrolled)) return *r;
+    n_.fail("its body cannot be built for a round of any number: ", why);
+  }
+
+ private:
+  std::optional<Tensors> looped(std::string* why) {
+    i64 id = Pool::current().next_loop();
+    Body b;
+    b.inits = inits_;
+    b.go = cond_ ? Pool::current().fold(cond_.reshape(Shape{}).uop()) : konst(Kind::Bool, 1);
+    UOp limit = rounds_ ? idx(*rounds_) : UOp();
+    UOp step = tensor::step(id, limit ? limit : idx(kMany));
+    Tensors carries, in;
+    // In every round that runs the condition is true.
+    in = {Tensor(cast(step, Kind::I64)), Tensor(konst(Kind::Bool, 1))};
+    for (size_t i = 0; i < carried_; i++) {
+      // What the body hands on as it is is the same in each round, and may be a constant.
+      if (passes(int(1 + i), int(2 + i))) in.push_back(inits_[i]);
+      else in.push_back(Tensor(tensor::carry({id, i64(i)}, inits_[i].dtype(), inits_[i].shape())));
+      carries.push_back(in.back());
+    }
+    std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
+    if (!out) return {};
+    n_.require((*out)[0].dtype() == DType(Kind::Bool) && (*out)[0].numel() == 1, "the body's condition must be one bool");
+    b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
+    b.next.assign(out->begin() + 1, out->begin() + 1 + i64(carried_));
+    b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
+    for (const Tensor& t : *out)
+      if (const char* what = not_tensor(t)) return *why = str("it makes ", what), std::nullopt;
+    if (rounds_ == 0) return none(b.scans);
+    bool all = b.go.is_const(1) && b.next_go.is_const(1);
+    if (scans_ && !(all && limit && *rounds_ < kMany)) {
+      // As many places as the model declares, which is what its result must have.
+      std::optional<Ints> declared;
+      for (size_t i = 0; i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, n_.is_constant(0) || !n_.has(0) ? 1 : 0);
+      if (!declared || declared->empty())
+        n_.fail("how many rounds it runs is known at run time only, and it gives a value of each round: the size of its output is not known. "
+                "Fix the number of rounds with --fix, or declare the shape of the output");
+      if (limit_ && !limit) {
+        UOp most = Tensor(limit_).cast(Kind::I64).reshape(Shape{}).uop();
+        b.go = alu(Op::And, {b.go, lt(konst(Kind::I64, 0), most)});
+        b.next_go = alu(Op::And, {b.next_go, lt(cast(step + 1, Kind::I64), most)});
+      }
+      limit = idx((*declared)[0]);
+    }
+    b.count = limit ? limit : limit_.cast(Kind::I64).reshape(Shape{}).uop();
+    n_.require(b.count.is_const() || rounds_ || limit_, "without a number of rounds it needs a condition");
+    try {
+      return build_loop(n_, id, carries, std::move(b));
+    } catch (const Error& e) {
+      return *why = e.what(), std::nullopt;
+    }
+  }
+
+  // Does output `out` of the body give its input `in` unchanged?
+  bool passes(int out, int in) const {
+    std::string name = body_.output(out).name();
+    for (int i = body_.node_size(); i-- > 0;) {
+      const tgonnx::NodeProto& p = body_.node(i);
+      if (p.op_type() == "Identity" && p.input_size() == 1 && p.output_size() == 1 && p.output(0) == name) name = p.input(0);
+    }
+    return name == body_.input(in).name();
+  }
+
+  Tensors none(const Tensors& scans) {
+    Tensors out = inits_;
+    for (const Tensor& t : scans) {
+      Shape s = t.shape();
+      s.insert(s.begin(), idx(0));
+      out.push_back(Tensor::full(s, t.dtype(), 0));
+    }
+    return out;
+  }
+
+  std::optional<Tensors> unrolled(std::string* why) {
+    Tensors now = inits_;
+    std::vector<Tensors> scanned(scans_);
+    for (i64 round = 0; round < *rounds_; round++) {
+      Tensors in{Tensor::integer(Kind::I64, round), Tensor(konst(Kind::Bool, 1))};
+      in.insert(in.end(), now.begin(), now.end());
+      std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
+      if (!out) return {};
+      for (size_t i = 0; i < carried_; i++) now[i] = (*out)[1 + i];
+      for (size_t i = 0; i < scans_; i++) {
+        if (const char* what = not_tensor((*out)[1 + carried_ + i])) return *why = str("it gives ", what, " of each round"), std::nullopt;
+        scanned[i].push_back((*out)[1 + carried_ + i].unsqueeze(0));
+      }
+      const Values* go = Pool::current().value((*out)[0].uop());
+      if (!go) return *why = "its condition is known at run time only", std::nullopt;
+      if (!go->v[0]) break;
+    }
+    for (Tensors& t : scanned) now.push_back(Tensor::concat(t, 0));
+    return now;
+  }
+
+  OnnxNode& n_;
+  const tgonnx::GraphProto& body_;
+  size_t carried_ = 0, scans_ = 0;
+  Tensors inits_;
+  Tensor limit_, cond_;
+  std::optional<i64> rounds_;  // at most; none: known at run time
+  bool sure_ = true;           // the first round depends on rounds_ alone
+};
+
+Tensors loop_op(OnnxNode& n) { return Loop(n).build(); }
+
+// --- Scan -------------------------------------------------------------------------------------------------------------------------------
+struct ScanPlan {
+  Tensors states, inputs;      // of the inputs, the scanned axis first
+  Ints reverse_in, reverse_out;
+  size_t outputs = 0;          // scanned ones
+};
+
+// Carried values, then scanned ones with the scanned axis first.
+Tensors scan_over(OnnxNode& n, const tgonnx::GraphProto& body, const ScanPlan& p, const Tensor& length) {
+  i64 id = Pool::current().next_loop();
+  Body b;
+  b.inits = p.states;
+  b.count = p.inputs[0].dim(0), b.go = b.next_go = konst(Kind::Bool, 1);
+  UOp step = tensor::step(id, b.count);
+  Tensors carries, in;
+  for (size_t i = 0; i < p.states.size(); i++) carries.push_back(Tensor(tensor::carry({id, i64(i)}, p.states[i].dtype(), p.states[i].shape())));
+  in = carries;
+  for (size_t i = 0; i < p.inputs.size(); i++) {
+    Tensor x = p.inputs[i];
+    n.require(x.dim(0) == b.count, "scan inputs of ", shape_text({b.count}), " and ", shape_text({x.dim(0)}), " elements");
+    if (p.reverse_in[i]) x = x.flip(Ints{0});
+    Shape element(x.shape().begin() + 1, x.shape().end());
+    in.push_back(Tensor(tensor::slice(x.uop(), 0, step, step + 1)).reshape(element));
+  }
+  Tensors out = n.subgraph(body, in);
+  for (size_t i = 0; i < out.size(); i++) {
+    Tensor t = out[i];
+    if (const char* what = not_tensor(t)) n.fail("output ", i, " of the body is ", what);
+    bool state = i < carries.size();
+    if (length) {
+      // Past its end a sequence keeps its state and gives zeros.
+      Tensor inside = Tensor(cast(step, Kind::I64)).lt(length);
+      t = where(inside, t, state ? carries[i] : t.like(0));
+    }
+    (state ? b.next : b.scans).push_back(t);
+  }
+  Tensors r = build_loop(n, id, carries, std::move(b));
+  for (size_t i = 0; i < p.outputs; i++)
+    if (p.reverse_out[i]) r[carries.size() + i] = r[carries.size() + i].flip(Ints{0});
+  return r;
+}
+
+Ints directions(OnnxNode& n, const char* attr, size_t count) {
+  Ints d = n.attr(attr, Ints(count, 0));
+  n.require(d.size() == count, attr, " has ", d.size(), " entries for ", count);
+  for (i64 v : d) n.require(v == 0 || v == 1, attr, " must be 0 or 1, not ", v);
+  return d;
+}
+
+size_t scanned_inputs(OnnxNode& n, const tgonnx::GraphProto& body, size_t before) {
+  i64 inputs = n.attr_int("num_scan_inputs");
+  n.require(inputs >= 1 && inputs <= body.input_size() && n.inputs() == before + size_t(body.input_size()) && body.output_size() >= body.input_size() - inputs,
+            inputs, " scan inputs of ", n.inputs(), " inputs, for a body with ", body.input_size(), " inputs and ", body.output_size(), " outputs");
+  return size_t(inputs);
+}
+
+// The axis at position 0 moved to `axis`.
+Tensor moved_back(const Tensor& t, i64 axis) {
+  Ints order;
+  for (i64 i = 1; i < t.rank(); i++) order.push_back(i);
+  order.insert(order.begin() + t.axis(axis), 0);
+  return t.permute(order);
+}
+Tensor moved_front(const Tensor& t, i64 axis) {
+  axis = t.axis(axis);
+  Ints order{axis};
+  for (i64 i = 0; i < t.rank(); i++)
+    if (i != axis) order.push_back(i);
+  return t.permute(order);
+}
+
+Tensors scan_9(OnnxNode& n) {
+  const tgonnx::GraphProto& body = n.attr_graph("body");
+  size_t inputs = scanned_inputs(n, body, 0), states = n.inputs() - inputs;
+  ScanPlan p;
+  p.outputs = size_t(body.output_size()) - states;
+  p.reverse_in = directions(n, "scan_input_directions", inputs), p.reverse_out = directions(n, "scan_output_directions", p.outputs);
+  Ints in_axes = n.attr("scan_input_axes", Ints(inputs, 0)), out_axes = n.attr("scan_output_axes", Ints(p.outputs, 0));
+  n.require(in_axes.size() == inputs && out_axes.size() == p.outputs, "scan_input_axes and scan_output_axes have ", in_axes.size(), " and ",
+            out_axes.size(), " entries for ", inputs, " and ", p.outputs);
+  for (size_t i = 0; i < states; i++) p.states.push_back(n[i]);
+  for (size_t i = 0; i < inputs; i++) p.inputs.push_back(moved_front(n[states + i], in_axes[i]));
+  Tensors out = scan_over(n, body, p, {});
+  for (size_t i = 0; i < p.outputs; i++) out[states + i] = moved_back(out[states + i], out_axes[i]);
+  return out;
+}
+
+// Each row of a batch is a scan of its own: a loop over the rows around the loop over the elements.
+Tensors scan_8(OnnxNode& n) {
+  const tgonnx::GraphProto& body = n.attr_graph("body");
+  size_t inputs = scanned_inputs(n, body, 1), states = n.inputs() - 1 - inputs;
+  ScanPlan p;
+  p.outputs = size_t(body.output_size()) - states;
+  p.reverse_in = directions(n, "directions", inputs), p.reverse_out = Ints(p.outputs, 0);
+  Tensor lengths = n.opt(0);
+  if (lengths)
+    for (i64 reverse : p.reverse_in) n.require(!reverse, "sequence_lens with a reversed input is not supported");
+  UOp rows = n[1].dim(0);
+  i64 id = Pool::current().next_loop();
+  UOp row = tensor::step(id, rows);
+  auto of_row = [&](const Tensor& x) {
+    n.require(x.rank() >= 1 && x.dim(0) == rows, "inputs of a batch of ", shape_text({rows}), " and of shape ", shape_text(x.shape()));
+    return Tensor(tensor::slice(x.uop(), 0, row, row + 1)).reshape(Shape(x.shape().begin() + 1, x.shape().end()));
+  };
+  for (size_t i = 0; i < states; i++) p.states.push_back(of_row(n[1 + i]));
+  for (size_t i = 0; i < inputs; i++) p.inputs.push_back(of_row(n[1 + states + i]));
+  Body b;
+  b.count = rows, b.go = b.next_go = konst(Kind::Bool, 1);
+  b.scans = scan_over(n, body, p, lengths ? of_row(lengths.cast(Kind::I64)) : Tensor());
+  return build_loop(n, id, {}, std::move(b));
+}
+
+// clang-format off
+constexpr OnnxOp kLoopOps[] = {
+  {"Loop",                1, loop_op},
+  {"Scan",                8, scan_8},
+  {"Scan",                9, scan_9},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const OnnxOp> loop_ops() { return kLoopOps; }
+
+}  // namespace tg
