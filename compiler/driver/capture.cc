@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/settings.h"
@@ -51,9 +52,7 @@ class Capture {
     for (const CompiledKernel& k : compiled_) d_.objects.push_back(bundle::Bytes::view(k.object));
     v_.targets = {0};
     buffers();
-    std::vector<bundle::Step> steps;
-    for (size_t i = 0; i < s_.calls.size(); i++) steps.push_back(launch(i));
-    batches(std::move(steps));
+    v_.body = block(s_.steps);
     d_.variants.push_back(std::move(v_));
     // A constant that no kernel reads still belongs to the graph.
     for (u32 c = 0; unread && c < constant_of_.size(); c++)
@@ -207,14 +206,38 @@ class Capture {
     return l;
   }
 
-  // One straight run, cut into batches that grow: the device starts early.
-  void batches(std::vector<bundle::Step> steps) {
+  bundle::Block block(const std::vector<Step>& steps) {
+    bundle::Block b;
+    std::vector<bundle::Step> launches;
+    auto flush = [&] { batches(std::exchange(launches, {}), &b); };
+    auto shared = [&](const std::vector<Step>& s) { return std::make_shared<bundle::Block>(block(s)); };
+    for (const Step& x : steps) {
+      if (x.kind != Step::Call) flush();
+      switch (x.kind) {
+        case Step::Call: launches.push_back(launch(x.call)); break;
+        case Step::Read: b.commands.push_back(bundle::ReadVar{u32(var_index(x.var)), read_buffer(x.buffer), bundle::Expr(0)}); break;
+        case Step::Set: b.commands.push_back(bundle::SetVar{u32(var_index(x.var)), expr(x.value)}); break;
+        case Step::If: b.commands.push_back(bundle::If{expr(x.value), shared(x.then), shared(x.otherwise)}); break;
+        case Step::While: b.commands.push_back(bundle::While{expr(x.value), shared(x.then), u64(x.most)}); break;
+      }
+    }
+    flush();
+    return b;
+  }
+  // A constant may be what says how often a loop runs.
+  u32 read_buffer(u32 buffer) {
+    const Buffer& b = s_.buffers[buffer];
+    return b.kind == Buffer::Constant ? weight(b, Layout::row_major(b.dims)) : buffer_of_[buffer];
+  }
+
+  // A straight run, cut into batches that grow: the device starts early.
+  void batches(std::vector<bundle::Step> steps, bundle::Block* to) {
     i64 most = settings::JIT_BATCH_SIZE();
     for (size_t at = 0; at < steps.size(); most *= 2) {
       size_t n = most == 0 ? steps.size() : std::min(size_t(most), steps.size() - at);
       bundle::Batch b;
       b.steps.assign(steps.begin() + i64(at), steps.begin() + i64(at + n));
-      v_.body.commands.push_back(std::move(b));
+      to->commands.push_back(std::move(b));
       at += n;
     }
   }

@@ -6,6 +6,7 @@
 #include "driver/build_id.h"
 #include "driver/target.h"
 #include "ir/binary.h"
+#include "schedule/steps.h"
 #include "target/bytes.h"
 
 namespace tg::driver {
@@ -35,12 +36,41 @@ struct CallFields {
 };
 static_assert(sizeof(Buffer) == sizeof(BufferFields), "Buffer has a new field: write and read it here");
 static_assert(sizeof(Call) == sizeof(CallFields), "Call has a new field: write and read it here");
+struct StepFields {
+  Step::Kind kind;
+  u32 call, buffer;
+  UOp var, value;
+  i64 most;
+  std::vector<Step> then, otherwise;
+};
+static_assert(sizeof(Step) == sizeof(StepFields), "Step has a new field: write and read it here");
 static_assert(sizeof(Schedule) ==
-                  sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + sizeof(std::vector<UOp>) + 2 * sizeof(i64),
+                  sizeof(std::shared_ptr<Arena>) + sizeof(std::vector<Buffer>) + sizeof(std::vector<Call>) + sizeof(std::vector<Step>) +
+                      sizeof(std::vector<UOp>) + 2 * sizeof(i64),
               "Schedule has a new field: write and read it here");
 
 std::vector<i64> wide(const std::vector<u32>& v) { return {v.begin(), v.end()}; }
 std::vector<u32> thin(const std::vector<i64>& v) { return {v.begin(), v.end()}; }
+
+void write_steps(Writer& w, const std::vector<Step>& steps, std::vector<UOp>& exprs) {
+  w.num(i64(steps.size()));
+  for (const Step& x : steps) {
+    w.num(x.kind), w.num(x.call), w.num(x.buffer), w.num(x.most), w.num(bool(x.var)), w.num(bool(x.value));
+    for (UOp u : {x.var, x.value})
+      if (u) exprs.push_back(u);
+    write_steps(w, x.then, exprs), write_steps(w, x.otherwise, exprs);
+  }
+}
+std::vector<Step> read_steps(Reader& r, std::vector<std::pair<bool, bool>>& has) {
+  std::vector<Step> steps(r.count());
+  for (Step& x : steps) {
+    x.kind = Step::Kind(r.num()), x.call = u32(r.num()), x.buffer = u32(r.num()), x.most = r.num();
+    bool var = r.num() != 0, value = r.num() != 0;
+    has.push_back({var, value});
+    x.then = read_steps(r, has), x.otherwise = read_steps(r, has);
+  }
+  return steps;
+}
 
 Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choices) {
   Hasher h;
@@ -76,6 +106,7 @@ std::vector<u8> write_schedule(const Schedule& s) {
     asts.push_back(c.ast);
     w.nums(wide(c.buffers)), w.num(c.outputs), w.text(c.name), w.num(c.border), w.nums(c.ordered);
   }
+  write_steps(w, s.steps, asts);
   w.blob(write_binary(asts));
   return std::move(w.out);
 }
@@ -94,12 +125,22 @@ Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) 
   s.calls.resize(r.count());
   for (Call& c : s.calls)
     c.buffers = thin(r.nums()), c.outputs = u32(r.num()), c.name = r.text(), c.border = r.num() != 0, c.ordered = r.nums();
+  std::vector<std::pair<bool, bool>> has;  // a variable, a value: by step
+  s.steps = read_steps(r, has);
+  size_t exprs = 0;
+  for (auto [var, value] : has) exprs += var + value;
   std::vector<UOp> asts = read_binary(r.blob());
   size_t n = s.buffers.size();
-  if (asts.size() != n + 1 + s.calls.size()) fail(r.what, " is damaged");
+  if (asts.size() != n + 1 + s.calls.size() + exprs) fail(r.what, " is damaged");
   for (size_t i = 0; i < n; i++) s.buffers[i].shape.assign(asts[i].src().begin(), asts[i].src().end());
   s.vars.assign(asts[n].src().begin(), asts[n].src().end());
   for (size_t i = 0; i < s.calls.size(); i++) s.calls[i].ast = asts[n + 1 + i];
+  size_t step = 0, at = n + 1 + s.calls.size();
+  each_step(s.steps, [&](Step& x) {
+    auto [var, value] = has[step++];
+    if (var) x.var = asts[at++];
+    if (value) x.value = asts[at++];
+  });
   return s;
 }
 

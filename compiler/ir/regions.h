@@ -31,6 +31,10 @@ struct Regions {
 // order: a toposort() of the roots.
 Regions regions(std::span<const UOp> order, std::span<const UOp> roots);
 
+// What stands for a buffer of a LOOP or BRANCH: the value at the beginning of a round, and results.
+inline bool is_result(UOp u) { return u.is(Op::Get) && u.src(0).in(Op::Loop | Op::Branch); }
+inline bool is_kept(UOp u) { return u.is(Op::Carry) || is_result(u); }
+
 // "" or what is wrong with the use of CARRY and STEP: each belongs to one LOOP and is read inside it only.
 std::string loop_violation(std::span<const UOp> order);
 

@@ -6,6 +6,7 @@
 
 #include "rules/symbolic.h"
 #include "schedule/schedule.h"
+#include "schedule/steps.h"
 
 namespace tg {
 namespace {
@@ -68,8 +69,17 @@ void make_borders(Schedule& s) {
         else n.before[a] = std::max(n.before[a], -r.lo), n.after[a] = std::max(n.after[a], r.hi - buf.dims[a] + 1);
       }
     }
+  Timeline time = timeline(s);
+  // The producer must run before every reader: not in one side of a branch alone.
+  auto always_made = [&](u32 b) {
+    std::vector<i64> at;
+    for (size_t t = 0; t < time.uses.size(); t++)
+      if (std::find(time.uses[t].begin(), time.uses[t].end(), b) != time.uses[t].end()) at.push_back(i64(t));
+    return std::all_of(time.sides.begin(), time.sides.end(), [&](const Span& side) { return !side.holds(at.front()) || side.holds(at.back()); });
+  };
   for (auto& [b, n] : needs) {
     Buffer& buf = s.buffers[b];
+    if (!always_made(b)) continue;
     double grown = 1;
     bool any = false;
     for (size_t a = 0; a < buf.dims.size(); a++) {

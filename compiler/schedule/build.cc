@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/regions.h"
 #include "rules/symbolic.h"
 #include "schedule/index.h"
 
@@ -35,8 +36,8 @@ UOp build_index(UOp u, const Shape& index) {
 }
 
 UOp Builder::value(UOp u, const Shape& index, UOp gate) {
-  if (u.in(Op::Const | Op::Var | Op::Range | Op::Placeholder)) return u;
-  if (u.in(Op::Param | Op::Constant) || (realized_ && realized_->stored[u])) return load_(u, index, gate, konst(u.dtype(), 0));
+  if (u.in(Op::Const | Op::Var | Op::Range | Op::Step | Op::Placeholder)) return u;
+  if (u.in(Op::Param | Op::Constant) || is_kept(u) || (realized_ && realized_->stored[u])) return load_(u, index, gate, konst(u.dtype(), 0));
   return compute(u, index, gate);
 }
 
@@ -92,7 +93,7 @@ UOp Builder::element(UOp u, const Shape& index, UOp gate) {
         r = u.src(3);
         break;
       }
-      if (valid && (x.in(Op::Param | Op::Constant) || realized_->stored[x])) {
+      if (valid && (x.in(Op::Param | Op::Constant) || is_kept(x) || realized_->stored[x])) {
         r = load_(x, at, g, u.src(3));
         break;
       }

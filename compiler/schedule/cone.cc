@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/bounds.h"
+#include "ir/regions.h"
 #include "schedule/realize.h"
 #include "schedule/rounds.h"
 
@@ -21,11 +22,11 @@ Memo<Cone> cones(UOp sink) {
   for (UOp u : order) {
     Cone& c = memo[u];
     c = Cone{};
-    if (u.in(Op::Param | Op::Constant)) {
+    if (u.in(Op::Param | Op::Constant) || is_kept(u)) {
       c.loads = c.bare = true, c.buffers = count(u) > 1, c.volume = count(u);
       continue;
     }
-    if (u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Iota | Op::Placeholder)) continue;
+    if (u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Iota | Op::Placeholder | Op::Step | Op::Loop | Op::Branch)) continue;
     for (UOp s : u.src()) {
       if (s.in(Op::Stack | Op::Const | Op::Placeholder)) continue;
       Cone t = memo[s];

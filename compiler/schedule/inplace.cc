@@ -1,9 +1,10 @@
 // In place: a kernel that reads a scratch buffer only element by element, at the element it stores, and is its last reader, stores into it.
-// State is brought up to date the same way where nobody reads the old value any more.
+// State, and what a loop carries, is brought up to date the same way where nobody reads the old value any more.
 #include <algorithm>
 
 #include "ir/loops.h"
 #include "schedule/schedule.h"
+#include "schedule/steps.h"
 
 namespace tg {
 namespace {
@@ -45,72 +46,143 @@ bool copies(const Call& c, i64 slot) {
          store.nsrc() == 2 + closed_ranges(store).size();
 }
 
-// The scratch buffer that call `last` copies to a state, if it may lie in the state's own place: whoever reads the old state comes before the
-// first call that writes the buffer, or is that call and reads element by element.
-bool may_replace(const Schedule& s, size_t last) {
-  u32 state = s.calls[last].buffers[0], scratch = s.calls[last].buffers[1];
-  size_t first = 0;
-  auto writes = [&](const Call& c) { return std::find(c.buffers.begin(), c.buffers.begin() + c.outputs, scratch) < c.buffers.begin() + c.outputs; };
-  while (!writes(s.calls[first])) first++;
-  for (size_t i = first; i < last; i++) {
-    const Call& c = s.calls[i];
-    size_t slot = size_t(std::find(c.buffers.begin(), c.buffers.end(), state) - c.buffers.begin());
-    if (slot < c.buffers.size() && (i > first || c.outputs != 1 || !element_by_element(c, i64(slot)))) return false;
+bool in(const Call& c, u32 buffer) { return std::find(c.buffers.begin(), c.buffers.end(), buffer) != c.buffers.end(); }
+
+// The calls of a run, or of a round of a loop: [first, last].
+struct Calls {
+  size_t first, last;
+};
+void loops_of(const std::vector<Step>& steps, size_t& next, std::vector<Calls>& loops) {
+  for (const Step& x : steps) {
+    if (x.kind == Step::Call) next++;
+    size_t at = loops.size(), first = next;
+    if (x.kind == Step::While) loops.push_back({});
+    loops_of(x.then, next, loops), loops_of(x.otherwise, next, loops);
+    if (x.kind == Step::While) loops[at] = {first, next - 1};  // next == first: no calls, and last < first
   }
-  return true;
 }
-
-}  // namespace
-
-void update_state_in_place(Schedule& s) {
-  for (size_t last = s.calls.size(); last-- > 0;) {
-    const Call& c = s.calls[last];
-    if (c.buffers.size() != 2 || s.buffers[c.buffers[0]].kind != Buffer::State || s.buffers[c.buffers[1]].kind != Buffer::Scratch) continue;
-    u32 state = c.buffers[0], scratch = c.buffers[1];
-    if (s.buffers[state].dtype != s.buffers[scratch].dtype || s.buffers[state].dims != s.buffers[scratch].dims) continue;
-    if (!copies(c, 1) || !may_replace(s, last)) continue;
-    s.calls.erase(s.calls.begin() + long(last));
-    for (size_t i = 0; i < s.calls.size(); i++) {
-      Call& user = s.calls[i];
-      auto of = [&](u32 b) { return size_t(std::find(user.buffers.begin(), user.buffers.end(), b) - user.buffers.begin()); };
-      size_t at = of(scratch), old = of(state);
-      if (at == user.buffers.size()) continue;
-      user.buffers[at] = state;
-      if (old == user.buffers.size()) continue;
-      // It writes the new state and reads the old one; a copy of it is nothing.
-      bool copy = copies(user, i64(old));
-      join_slots(user, std::min(at, old), std::max(at, old));
-      if (copy) s.calls.erase(s.calls.begin() + long(i--));
-    }
-    last = std::min(last, s.calls.size());
-  }
+std::vector<Calls> loops_of(const Schedule& s) {
+  std::vector<Calls> v;
+  size_t next = 0;
+  loops_of(s.steps, next, v);
+  std::erase_if(v, [](const Calls& c) { return c.last + 1 == c.first; });
+  return v;
 }
 
 // The last register tile of a free axis makes rows twice (opt/opts.cc), which a sum of products must not have written over.
-static bool repeats_rows(const Call& c, const Buffer& out) {
+bool repeats_rows(const Call& c, const Buffer& out) {
   if (!out.is_free()) return false;
   for (UOp u : toposort(c.ast))
     if (u.in(Op::Reduce | Op::Fold)) return true;
   return false;
 }
 
-void share_in_place(Schedule& s) {
-  std::vector<i64> last(s.buffers.size(), -1), writers(s.buffers.size(), 0);
+// The scratch buffer that call `last` copies to another one that lives on, `kept`, if it may lie in that one's place: whoever reads the old
+// value in this round comes before the first call that writes the buffer, or is that call and reads element by element.
+bool may_replace(const Schedule& s, const std::vector<Calls>& loops, const Calls& round, size_t last) {
+  u32 kept = s.calls[last].buffers[0], scratch = s.calls[last].buffers[1];
+  size_t first = s.calls.size();
   for (size_t i = 0; i < s.calls.size(); i++) {
-    for (u32 b : s.calls[i].buffers) last[b] = i64(i);
+    if (!in(s.calls[i], scratch)) continue;
+    if (i < round.first || i > round.last) return false;
+    first = std::min(first, i);
+  }
+  const Call& writer = s.calls[first];
+  size_t writes = size_t(std::find(writer.buffers.begin(), writer.buffers.end(), scratch) - writer.buffers.begin());
+  if (writes >= writer.outputs) return false;
+  // A loop inside the round writes in each of its own rounds.
+  size_t from = first;
+  for (const Calls& l : loops)
+    if (l.first > round.first && l.first <= from && from <= l.last && l.last < last) from = l.first;
+  for (size_t i = from; i < last; i++) {
+    const Call& c = s.calls[i];
+    size_t slot = size_t(std::find(c.buffers.begin(), c.buffers.end(), kept) - c.buffers.begin());
+    if (slot < c.buffers.size() && (from < first || i > first || c.outputs != 1 || repeats_rows(c, s.buffers[kept]) || !element_by_element(c, i64(slot))))
+      return false;
+  }
+  return true;
+}
+
+// Does the runtime itself read the buffer?
+bool is_read(const Schedule& s, u32 buffer) {
+  bool yes = false;
+  each_step(s.steps, [&](const Step& x) { yes |= x.kind == Step::Read && x.buffer == buffer; });
+  return yes;
+}
+
+// Call `last` copies a value to where it is kept: then it is made there, if that is allowed. Gives how many calls are gone.
+size_t make_in_place(Schedule& s, const Calls& round, size_t last) {
+  const Call& c = s.calls[last];
+  if (c.buffers.size() != 2 || s.buffers[c.buffers[1]].kind != Buffer::Scratch) return 0;
+  u32 kept = c.buffers[0], scratch = c.buffers[1];
+  if (s.buffers[kept].dtype != s.buffers[scratch].dtype || s.buffers[kept].shape != s.buffers[scratch].shape) return 0;
+  if (!copies(c, 1) || is_read(s, kept) || is_read(s, scratch) || !may_replace(s, loops_of(s), round, last)) return 0;
+  size_t before = s.calls.size();
+  erase_call(s, last);
+  for (size_t i = 0; i < s.calls.size(); i++) {
+    Call& user = s.calls[i];
+    auto of = [&](u32 b) { return size_t(std::find(user.buffers.begin(), user.buffers.end(), b) - user.buffers.begin()); };
+    size_t at = of(scratch), old = of(kept);
+    if (at == user.buffers.size()) continue;
+    user.buffers[at] = kept;
+    if (old == user.buffers.size()) continue;
+    // It writes the new value and reads the old one; a copy of it is nothing.
+    bool copy = copies(user, i64(old));
+    join_slots(user, std::min(at, old), std::max(at, old));
+    if (copy) erase_call(s, i--);
+  }
+  return before - s.calls.size();
+}
+
+}  // namespace
+
+void update_in_place(Schedule& s) {
+  for (size_t last = s.calls.size(); last-- > 0;) {
+    if (s.buffers[s.calls[last].buffers[0]].kind != Buffer::State) continue;
+    make_in_place(s, {0, s.calls.size() - 1}, last);
+    last = std::min(last, s.calls.size());
+  }
+  // What a loop carries: the copies at the end of a round.
+  for (size_t k = 0; k < loops_of(s).size(); k++)
+    for (Calls round = loops_of(s)[k]; round.last + 1 > round.first;) {
+      size_t last = round.last + 1, gone = 0;
+      while (!gone && last-- > round.first) gone = make_in_place(s, round, last);
+      if (!gone) break;
+      std::vector<Calls> now = loops_of(s);
+      if (k >= now.size()) break;
+      round = now[k];
+    }
+}
+
+void share_in_place(Schedule& s) {
+  std::vector<Calls> loops = loops_of(s);
+  std::vector<i64> first(s.buffers.size(), -1), last(s.buffers.size(), -1), writers(s.buffers.size(), 0);
+  std::vector<u8> pinned(s.buffers.size(), 0);
+  each_step(s.steps, [&](const Step& x) {
+    if (x.kind == Step::Read) pinned[x.buffer] = 1;
+  });
+  for (size_t i = 0; i < s.calls.size(); i++) {
+    for (u32 b : s.calls[i].buffers) {
+      if (first[b] < 0) first[b] = i64(i);
+      last[b] = i64(i);
+    }
     for (u32 o = 0; o < s.calls[i].outputs; o++) writers[s.calls[i].buffers[o]]++;
   }
+  // What a loop finds is read in its next round too.
+  auto outlives = [&](u32 b, size_t call) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Calls& l) { return l.first <= call && call <= l.last && first[b] < i64(l.first); });
+  };
   for (size_t i = 0; i < s.calls.size(); i++) {
     Call& c = s.calls[i];
     u32 out = c.buffers[0];
     const Buffer& ob = s.buffers[out];
-    if (c.outputs != 1 || ob.kind != Buffer::Scratch || writers[out] != 1 || c.border || repeats_rows(c, ob)) continue;
+    if (c.outputs != 1 || ob.kind != Buffer::Scratch || writers[out] != 1 || c.border || pinned[out] || repeats_rows(c, ob)) continue;
     for (size_t slot = 1; slot < c.buffers.size(); slot++) {
       u32 in = c.buffers[slot];
       const Buffer& ib = s.buffers[in];
       if (ib.kind != Buffer::Scratch || last[in] != i64(i) || ib.dtype != ob.dtype || ib.shape != ob.shape || !(ib.layout == ob.layout) || !ib.before.empty())
         continue;
-      if (!element_by_element(c, i64(slot))) continue;
+      if (pinned[in] || outlives(in, i) || !element_by_element(c, i64(slot))) continue;
       // All later calls read the input's buffer.
       join_slots(c, 0, slot);
       for (size_t k = i; k < s.calls.size(); k++)

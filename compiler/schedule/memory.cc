@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "schedule/schedule.h"
+#include "schedule/steps.h"
 
 namespace tg {
 namespace {
@@ -32,20 +33,14 @@ void lie_on_all_below(Schedule& s, std::vector<u32> placed, Alive at_once) {
 }  // namespace
 
 void plan_memory(Schedule& s) {
-  struct Life {
-    i64 first = -1, last = -1;
-  };
-  std::vector<Life> life(s.buffers.size());
-  for (size_t i = 0; i < s.calls.size(); i++)
-    for (u32 b : s.calls[i].buffers) {
-      if (life[b].first < 0) life[b].first = i64(i);
-      life[b].last = i64(i);
-    }
+  Timeline time = timeline(s);
+  i64 end = i64(time.uses.size());
+  std::vector<Span> life = lives(s, time);
   std::vector<u32> order;
   for (u32 b = 0; b < s.buffers.size(); b++) {
     if (s.buffers[b].kind == Buffer::Constant || s.buffers[b].kind == Buffer::State) continue;
     if (s.buffers[b].kind == Buffer::Input) life[b] = {0, std::max<i64>(life[b].last, 0)};
-    if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), i64(s.calls.size())};
+    if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), end};
     if (life[b].first >= 0) order.push_back(b);
   }
   std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return s.buffers[a].bytes > s.buffers[b].bytes; });
@@ -71,10 +66,10 @@ void plan_memory(Schedule& s) {
   if (std::any_of(s.buffers.begin(), s.buffers.end(), [](const Buffer& b) { return b.is_free(); })) lie_on_all_below(s, placed, [&](u32 a, u32 b) {
     return life[a].first <= life[b].last && life[b].first <= life[a].last;
   });
-  for (size_t i = 0; i < s.calls.size(); i++) {
+  for (i64 t = 0; t < end; t++) {
     i64 alive = 0;
     for (u32 b : order)
-      if (life[b].first <= i64(i) && i64(i) <= life[b].last) alive += s.buffers[b].bytes;
+      if (life[b].holds(t)) alive += s.buffers[b].bytes;
     s.lower_bound_bytes = std::max(s.lower_bound_bytes, alive);
   }
 }

@@ -103,11 +103,16 @@ constexpr f64 kOverlap = 2;  // readings an element from which overlapping windo
 class Realizer {
  public:
   Realizer(UOp sink, RangeMaker& ranges) : ranges_(ranges), cone_(cones(sink)), order_(toposort(sink)) {
+    regions_ = regions(order_, std::span(&sink, 1));
     acc_[sink];  // the highest id: references into the memo stay valid from here
     for (UOp o : sink.src())
-      if (!o.in(Op::Param | Op::Constant | Op::Const)) forced_[o] = 1;
+      if (!o.in(Op::Param | Op::Constant | Op::Const) && !is_kept(o)) forced_[o] = 1;
     for (UOp u : order_) {
       if (u.in(kOwnKernel)) forced_[u] = 1;
+      // What a LOOP or BRANCH takes is in a buffer by then.
+      if (u.in(Op::Loop | Op::Branch))
+        for (UOp s : u.src())
+          if (!s.in(Op::Param | Op::Constant | Op::Const) && s.dtype().kind != Kind::Index && !is_kept(s)) forced_[s] = 1;
       if (u.in(kOwnKernel) && !u.is(Op::Contiguous))
         for (UOp s : u.src())
           if (u.is(Op::Concat) && !cone_[s].bare) forced_[s] = 1;
@@ -123,11 +128,12 @@ class Realizer {
     Realized r;
     for (UOp u : order_)
       if (stored_[u]) r.stored[u] = 1, r.roots.push_back(u);
+    r.regions = std::move(regions_);
     return r;
   }
 
  private:
-  bool is_value(UOp u) { return !u.in(Op::Sink | Op::Stack | Op::Recur | Op::Const | Op::Var | Op::Placeholder | Op::Range); }
+  bool is_value(UOp u) { return !u.in(Op::Sink | Op::Stack | Op::Const | Op::Var | Op::Placeholder | Op::Range | Op::Step | Op::Loop | Op::Recur | Op::Branch) && !is_kept(u); }
 
   void visit(UOp u) {
     if (!is_value(u) || u.in(Op::Param | Op::Constant | Op::Iota)) return;
@@ -306,6 +312,8 @@ class Realizer {
     if (u.is(Op::Cast) && is_stored(u.src(0).dtype().kind) && u.src(0).dtype().kind != Kind::Bool && bits(u.dtype()) > bits(u.src(0).dtype())) return false;
     if (u.is(Op::Fold)) return false;  // has no buffer of its own: its GETs have
     if (!c.loads && !c.reduces && !c.costly) return false;  // arithmetic on indices and constants
+    for (const Access& a : acc)
+      if (regions_.in_loop(regions_.of[a.root], regions_.of[u])) return true;  // it is the same in each round of the reader
     if (acc[0].in_reduce && acc.size() == 1 && unpacks_weights(u)) return false;
     bool several = false;
     for (const Access& a : acc) several |= a.root != acc[0].root;
@@ -369,6 +377,7 @@ class Realizer {
   RangeMaker& ranges_;
   Asked& asked_ = asked();
   Memo<Cone> cone_;
+  Regions regions_;
   std::vector<UOp> order_;
   Memo<std::vector<Access>> acc_;
   Memo<u8> forced_, stored_, contraction_in_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "ir/regions.h"
 #include "schedule/cone.h"
 
 namespace tg {
@@ -49,6 +50,7 @@ std::vector<UOp> ranges_in(std::span<const UOp> exprs);
 struct Realized {
   Memo<u8> stored;              // by node: 1 if it has a buffer
   std::vector<UOp> roots;       // the stored nodes, sources first
+  Regions regions;
 };
 Realized realize(UOp sink, RangeMaker& ranges);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/settings.h"
@@ -11,16 +13,18 @@
 #include "rules/symbolic.h"
 #include "schedule/build.h"
 #include "schedule/rounds.h"
+#include "schedule/steps.h"
 
 namespace tg {
 namespace {
 
 constexpr u32 kNone = ~0u;
 
-// Where a stored value lies: a buffer, or a box of one (a branch of a CONCAT).
+// Where a stored value lies: a buffer, or a box of one (a branch of a CONCAT, a round's part of what a LOOP gives).
 struct Place {
   u32 buffer = 0;
   Shape begin;  // empty: at the origin
+  Shape lead;   // coordinates before those of the value
 };
 
 class Scheduler {
@@ -38,16 +42,44 @@ class Scheduler {
     }
     realized_ = realize(g_.sink, ranges_);
     place_outputs();
+    std::vector<UOp> order = toposort(g_.sink);
+    for (UOp u : order)
+      for (UOp x : u.src()) readers_[x]++;
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
-    for (size_t i = realized_.roots.size(); i-- > 0;) place(realized_.roots[i]);
-    for (UOp u : realized_.roots) emit(u);
+    for (size_t i = order.size(); i-- > 0;) {
+      if (order[i].is(Op::Loop)) place_loop(order[i]);
+      if (order[i].is(Op::Branch)) place_branch(order[i]);
+      if (realized_.stored[order[i]]) place(order[i]);
+    }
+    steps_.resize(realized_.regions.list.size());
+    for (UOp u : order) {
+      steps_of_call_ = &steps_[region(u)];
+      if (u.is(Op::Loop)) emit_loop(u);
+      if (u.is(Op::Branch)) emit_branch(u);
+      if (realized_.stored[u]) emit(u);
+    }
+    steps_of_call_ = &steps_[0];
     for (bool state : {false, true})
       for (u32 i = 0; i < g_.outputs.size(); i++)
         if ((state_of_[i] != kNone) == state) copy_output(i);
+    s_.steps = std::move(steps_[0]);
+    order_calls();
     return std::move(s_);
   }
 
  private:
+  // Calls as the steps meet them.
+  void order_calls() {
+    std::vector<Call> calls;
+    each_step(s_.steps, [&](Step& x) {
+      if (x.kind != Step::Call) return;
+      calls.push_back(std::move(s_.calls[x.call]));
+      x.call = u32(calls.size() - 1);
+    });
+    s_.calls = std::move(calls);
+  }
+  u32 region(UOp u) { return realized_.regions.of[u]; }
+
   u32 add_buffer(Buffer::Kind k, u32 index, DType d, const Shape& sizes) {
     Buffer b;
     b.kind = k, b.index = index, b.dtype = d;
@@ -66,8 +98,8 @@ class Scheduler {
         continue;
       }
       output_.push_back(add_buffer(Buffer::Output, u32(i), g_.outputs[i].dtype, g_.outputs[i].dims));
-      if (realized_.stored[u] && !placed_[u]) {
-        places_[u] = {output_.back(), {}};
+      if ((realized_.stored[u] || is_result(u)) && !placed_[u]) {
+        places_[u] = {output_.back(), {}, {}};
         placed_[u] = 1;
       }
     }
@@ -77,7 +109,7 @@ class Scheduler {
     if (!placed_[u]) {
       // Index arithmetic that is stored is stored as i64.
       DType d = u.dtype().kind == Kind::Index ? DType(Kind::I64) : u.dtype();
-      places_[u] = {add_buffer(Buffer::Scratch, 0, d, shape(u)), {}};
+      places_[u] = {add_buffer(Buffer::Scratch, 0, d, shape(u)), {}, {}};
       placed_[u] = 1;
     }
     if (!u.is(Op::Concat)) return;
@@ -116,8 +148,9 @@ class Scheduler {
   }
 
   Place place_of(UOp u) {
-    if (u.is(Op::Param)) return {input_[size_t(u.arg_int())], {}};
-    if (u.is(Op::Constant)) return {constant_buffer(u.arg_int()), {}};
+    if (u.is(Op::Param)) return {input_[size_t(u.arg_int())], {}, {}};
+    if (u.is(Op::Constant)) return {constant_buffer(u.arg_int()), {}, {}};
+    if (u.is(Op::Carry)) return carries_.at({u.arg<CarryArg>().loop, u.arg<CarryArg>().index});
     TG_CHECK(placed_[u], "read before it has a place: ", info(u.op()).name);
     return places_[u];
   }
@@ -131,6 +164,7 @@ class Scheduler {
 
   UOp index_of(Params& p, const Place& pl, const Shape& index) {
     std::vector<UOp> src{p.slot(s_, pl.buffer)};
+    src.insert(src.end(), pl.lead.begin(), pl.lead.end());
     for (UOp i : shifted(index, pl.begin)) src.push_back(i);
     return node(Op::Index, src[0].dtype(), std::span<const UOp>(src));
   }
@@ -166,9 +200,119 @@ class Scheduler {
 
   void finish(std::vector<UOp> stores, Params& p, u32 outputs, std::string name, std::vector<i64> ordered = {}) {
     Call c;
-    c.ast = simplify(node(Op::Sink, Kind::Void, std::span<const UOp>(stores)));
+    c.ast = simplify(without_steps(node(Op::Sink, Kind::Void, std::span<const UOp>(stores))));
     c.buffers = p.buffers, c.outputs = outputs, c.name = std::move(name), c.ordered = std::move(ordered);
+    steps_of_call_->push_back({.kind = Step::Call, .call = u32(s_.calls.size())});
     s_.calls.push_back(std::move(c));
+  }
+
+  // --- loops and branches -----------------------------------------------------------------------------------------------------------------
+  // The variable that counts the rounds; it is their number in the end.
+  UOp round_of(i64 loop, UOp most) { return var(str("round of loop ", loop), 0, bounds(most).hi); }
+  UOp without_steps(UOp u) {
+    if (steps_.size() <= 1) return u;
+    std::vector<std::pair<UOp, UOp>> map;
+    for (UOp x : toposort(u))
+      if (x.is(Op::Step)) map.push_back({x, round_of(x.arg_int(), x.src(0))});
+    return map.empty() ? u : substitute(u, map);
+  }
+
+  // A result's own place: an output's, or a buffer.
+  Place place_result(UOp owner, i64 i) {
+    UOp get = tensor::get(owner, i);
+    if (!placed_[get]) places_[get] = {add_buffer(Buffer::Scratch, 0, get.dtype(), shape(get)), {}, {}}, placed_[get] = 1;
+    return places_[get];
+  }
+  // The value is made where it is wanted, if it is made then.
+  void place_in(UOp u, const Place& p, u32 where) {
+    if (realized_.stored[u] && !placed_[u] && region(u) == where) places_[u] = p, placed_[u] = 1;
+  }
+  void copy_into(UOp u, const Place& p) {
+    if (realized_.stored[u] || is_kept(u)) {
+      Place own = place_of(u);
+      if (own.buffer == p.buffer && own.begin == p.begin && own.lead == p.lead) return;
+    }
+    emit_plain_copy(u, p);
+  }
+
+  Place part_of_round(UOp loop, i64 scan) {
+    LoopArg a = loop.arg<LoopArg>();
+    Place p = place_result(loop, a.carried + scan);
+    UOp at = tensor::step(a.id, loop.src(0));
+    if (!p.begin.empty()) at = at + p.begin[0], p.begin.erase(p.begin.begin());
+    p.lead.push_back(at);
+    return p;
+  }
+  void place_loop(UOp u) {
+    LoopArg a = u.arg<LoopArg>();
+    for (i64 i = 0; i < a.carried; i++) {
+      carries_[{a.id, i}] = place_result(u, i);
+      if (readers_[u.src(a.init(i))] == 1) place_in(u.src(a.init(i)), place_result(u, i), region(u));  // nobody reads it once it changes
+    }
+    for (i64 i = 0; i < a.scans; i++) place_in(u.src(a.scan(i)), part_of_round(u, i), realized_.regions.inside(u));
+  }
+  void place_branch(UOp u) {
+    i64 n = u.arg_int();
+    for (u32 side : {0u, 1u})
+      for (i64 i = 0; i < n; i++) place_in(u.src(size_t(1 + i64(side) * n + i)), place_result(u, i), realized_.regions.inside(u, side));
+  }
+
+  Step read(UOp variable, UOp u) { return {.kind = Step::Read, .buffer = place_of(u).buffer, .var = variable}; }
+  static Step set(UOp variable, UOp value) { return {.kind = Step::Set, .var = variable, .value = value}; }
+
+  void emit_loop(UOp u) {
+    LoopArg a = u.arg<LoopArg>();
+    std::vector<Step>& out = *steps_of_call_;
+    for (i64 i = 0; i < a.carried; i++) copy_into(u.src(a.init(i)), carries_.at({a.id, i}));
+    UOp count = u.src(0), go = u.src(1), next_go = u.src(a.next_go());
+    if (count.dtype().kind == Kind::Index) {
+      count = simplify(without_steps(count));
+    } else {
+      constexpr i64 kMost = std::numeric_limits<i64>::max();
+      UOp n = var(str("rounds of loop ", a.id), -kMost, kMost);
+      out.push_back(read(n, count));
+      count = n;
+    }
+    UOp round = find_round(u, a.id), going = var(str("loop ", a.id, " goes on"), 0, 1);
+    bool asks = !go.is_const(1) || !next_go.is_const(1);
+    out.push_back(set(round, idx(0)));
+    auto ask = [&](std::vector<Step>& to, UOp c) { to.push_back(c.is_const() ? set(going, idx(c.as_int())) : read(going, c)); };
+    if (asks) ask(out, go);
+
+    std::vector<Step>& body = steps_[realized_.regions.inside(u)];
+    steps_of_call_ = &body;
+    for (i64 i = 0; i < a.scans; i++) copy_into(u.src(a.scan(i)), part_of_round(u, i));
+    for (i64 i = 0; i < a.carried; i++) copy_into(u.src(a.next(i)), carries_.at({a.id, i}));
+    if (asks) ask(body, next_go);
+    body.push_back(set(round, round + 1));
+    Step loop{.kind = Step::While, .value = lt(round, count), .most = bounds(count).hi};
+    if (asks) loop.value = loop.value & ne(going, idx(0));
+    loop.most = std::max<i64>(loop.most, 0);
+    loop.then = std::move(body);
+    out.push_back(std::move(loop));
+  }
+  // STEP has the loop's most rounds as its source, whatever the loop's count is.
+  UOp find_round(UOp loop, i64 id) {
+    for (UOp x : toposort(loop))
+      if (x.is(Op::Step) && x.arg_int() == id) return round_of(id, x.src(0));
+    UOp count = loop.src(0);
+    return round_of(id, count.dtype().kind == Kind::Index ? count : idx(std::numeric_limits<i64>::max() / 2));
+  }
+
+  void emit_branch(UOp u) {
+    i64 n = u.arg_int();
+    std::vector<Step>& out = *steps_of_call_;
+    UOp taken = var(str("branch ", branches_++), 0, 1);
+    UOp c = u.src(0);
+    out.push_back(c.is_const() ? set(taken, idx(c.as_int())) : read(taken, c));
+    Step branch{.kind = Step::If, .value = taken};
+    for (u32 side : {0u, 1u}) {
+      std::vector<Step>& body = steps_[realized_.regions.inside(u, side)];
+      steps_of_call_ = &body;
+      for (i64 i = 0; i < n; i++) copy_into(u.src(size_t(1 + i64(side) * n + i)), place_result(u, i));
+      (side ? branch.otherwise : branch.then) = std::move(body);
+    }
+    out.push_back(std::move(branch));
   }
 
   static std::string shape_name(UOp u) {
@@ -272,9 +416,9 @@ class Scheduler {
 
   void copy_output(u32 i) {
     UOp u = g_.sink.src(i);
-    if (realized_.stored[u] && places_[u].buffer == output_[i]) return;
+    if ((realized_.stored[u] || is_result(u)) && places_[u].buffer == output_[i]) return;
     if (u.is(Op::Param) && input_[size_t(u.arg_int())] == output_[i]) return;  // a state that stays as it is
-    emit_plain_copy(u, {output_[i], {}});
+    emit_plain_copy(u, {output_[i], {}, {}});
   }
 
   // x is copied, then the updates are stored one after another, in their order.
@@ -385,7 +529,7 @@ class Scheduler {
     u32 keys = add_buffer(Buffer::Scratch, 0, x.dtype(), sdims), ids = add_buffer(Buffer::Scratch, 0, Kind::I32, sdims);
     Params p;
     p.slot(s_, to.buffer);
-    Place pk{keys, {}}, pi{ids, {}};
+    Place pk{keys, {}, {}}, pi{ids, {}, {}};
     p.slot(s_, keys), p.slot(s_, ids);
     Builder b = builder(u, p);
     std::vector<UOp> rs = ranges_.output_ranges(u), outer = rs;
@@ -474,6 +618,11 @@ class Scheduler {
   std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
   Memo<u8> placed_, rounds_done_;
   Memo<Place> places_;
+  Memo<u32> readers_;
+  std::map<std::pair<i64, i64>, Place> carries_;  // by LOOP's number and index
+  std::vector<std::vector<Step>> steps_;         // by region
+  std::vector<Step>* steps_of_call_ = nullptr;   // where the next call belongs
+  i64 branches_ = 0;
 };
 
 // A state that becomes another state is read before either changes.
@@ -491,6 +640,10 @@ std::vector<UOp> vars_of(const Graph& g, const Schedule& s) {
     for (const Value& v : *values) roots.insert(roots.end(), v.dims.begin(), v.dims.end());
   for (const Buffer& b : s.buffers) roots.insert(roots.end(), b.shape.begin(), b.shape.end());
   for (const Call& c : s.calls) roots.push_back(c.ast);
+  each_step(s.steps, [&](const Step& x) {
+    for (UOp u : {x.var, x.value})
+      if (u) roots.push_back(u);
+  });
   for (UOp u : toposort(roots))
     if (u.is(Op::Var)) out.push_back(u);
   return out;
@@ -515,9 +668,9 @@ Schedule schedule(const Graph& g, const Target& target) {
   if (!g.measured.empty())
     fail("the size ", g.measured[0].name, " is known only at run time: kernels of such sizes are not built yet");
   Graph copied = g;
-  copied.sink = loops_to_rounds(copy_padded_inputs(hold_state_inputs(g)));
+  copied.sink = loops_to_rounds(copy_padded_inputs(prepare_control(hold_state_inputs(g))));
   Schedule s = Scheduler(copied).run();
-  update_state_in_place(s);
+  update_in_place(s);
   read_one_hot_rows(s, g);
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");

@@ -37,10 +37,26 @@ struct Call {
   std::vector<i64> ordered;   // axis ids whose order is part of the meaning: no Opt touches them
 };
 
+// What a run does, in order. Conditions and values are index expressions (or bools of them) over VARs.
+struct Step {
+  enum Kind : u8 {
+    Call,   // calls[call]
+    Read,   // var becomes element 0 of `buffer`, an i32 or i64
+    Set,    // var becomes value
+    If,     // then if value is not 0, else otherwise
+    While,  // then as long as value is not 0
+  } kind = Call;
+  u32 call = 0, buffer = 0;
+  UOp var, value;
+  i64 most = 0;               // While: rounds; more are an error of the run
+  std::vector<Step> then, otherwise;
+};
+
 struct Schedule {
   std::shared_ptr<Arena> arena;      // of the ASTs: the graph's own
   std::vector<Buffer> buffers;
-  std::vector<Call> calls;
+  std::vector<Call> calls;           // in the order of the steps, each in one of them
+  std::vector<Step> steps;
   std::vector<UOp> vars;             // every VAR that sizes and calls read, those of the graph's inputs first
   i64 arena_bytes = 0, lower_bound_bytes = 0;  // planned peak of Scratch, and the most that is alive at once
 };
@@ -48,9 +64,10 @@ struct Schedule {
 Schedule schedule(const Graph& g, const Target& target);
 
 // Parts of schedule(), in its order.
+UOp prepare_control(UOp sink);                        // control.cc
 UOp copy_padded_inputs(UOp sink);                     // padded_inputs.cc
 void read_one_hot_rows(Schedule& s, const Graph& g);    // one_hot.cc
-void update_state_in_place(Schedule& s);              // inplace.cc
+void update_in_place(Schedule& s);                    // inplace.cc
 void make_borders(Schedule& s);                       // borders.cc
 void choose_layouts(Schedule& s, const Target& target);// layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc
