@@ -112,14 +112,16 @@ class Loop {
     std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
     if (!out) return {};
     n_.require((*out)[0].dtype() == DType(Kind::Bool) && (*out)[0].numel() == 1, "the body's condition must be one bool");
-    b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
-    b.next.assign(out->begin() + 1, out->begin() + 1 + i64(carried_));
-    b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
     for (const Tensor& t : *out)
       if (const char* what = not_tensor(t)) return *why = str("it makes ", what), std::nullopt;
+    count_by_rounds(step, carries, &*out);
+    b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
+    if (std::optional<i64> n = rounds_until(b.next_go, step)) limit = idx(std::min(*n, rounds_ ? *rounds_ : *n)), b.next_go = konst(Kind::Bool, 1);
+    b.next.assign(out->begin() + 1, out->begin() + 1 + i64(carried_));
+    b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
     if (rounds_ == 0) return none(b.scans);
     bool all = b.go.is_const(1) && b.next_go.is_const(1);
-    if (scans_ && !(all && limit && *rounds_ < kMany)) {
+    if (scans_ && !(all && limit && limit.as_int() < kMany && (rounds_ || !limit_))) {
       // As many places as the model declares, which is what its result must have.
       std::optional<Ints> declared;
       for (size_t i = 0; i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, n_.is_constant(0) || !n_.has(0) ? 1 : 0);
@@ -134,12 +136,40 @@ class Loop {
       limit = idx((*declared)[0]);
     }
     b.count = limit ? limit : limit_.cast(Kind::I64).reshape(Shape{}).uop();
-    n_.require(b.count.is_const() || rounds_ || limit_, "without a number of rounds it needs a condition");
     try {
       return build_loop(n_, id, carries, std::move(b));
     } catch (const Error& e) {
       return *why = e.what(), std::nullopt;
     }
+  }
+
+  // A carried integer that grows by a constant is a function of the round.
+  void count_by_rounds(UOp step, const Tensors& carries, Tensors* out) {
+    std::vector<std::pair<UOp, UOp>> map;
+    for (size_t i = 0; i < carried_; i++) {
+      UOp c = carries[i].uop(), next = (*out)[1 + i].uop();
+      const Values* from = c.is(Op::Carry) && is_int(c.dtype()) && carries[i].numel() == 1 ? Pool::current().value(inits_[i].uop()) : nullptr;
+      if (!from || !next.is(Op::Add) || next.src(0) != c || !splat(next.src(1))) continue;
+      UOp now = cast(step * splat(next.src(1)).as_int() + i64(from->v[0]), c.dtype());
+      map.push_back({c, Tensor(now).reshape(carries[i].shape()).uop()});
+    }
+    if (map.empty()) return;
+    for (Tensor& t : *out) t = Tensor(substitute(t.uop(), map));
+  }
+
+  // How many rounds run if the condition is a function of the round alone.
+  std::optional<i64> rounds_until(UOp next_go, UOp step) const {
+    constexpr i64 kTried = 4096;
+    if (next_go.is_const(1)) return {};
+    i64 most = rounds_ ? *rounds_ : kMany;
+    for (i64 n = 0; n < kTried; n++) {
+      if (n + 1 == most) return most;
+      std::pair<UOp, UOp> at{step, idx(n)};
+      const Values* v = Pool::current().value(substitute(next_go, std::span(&at, 1)));
+      if (!v) return {};
+      if (!v->v[0]) return n + 1;
+    }
+    return {};
   }
 
   // Does output `out` of the body give its input `in` unchanged?

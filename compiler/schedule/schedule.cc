@@ -207,13 +207,11 @@ class Scheduler {
   }
 
   // --- loops and branches -----------------------------------------------------------------------------------------------------------------
-  // The variable that counts the rounds; it is their number in the end.
-  UOp round_of(i64 loop, UOp most) { return var(str("round of loop ", loop), 0, bounds(most).hi); }
   UOp without_steps(UOp u) {
-    if (steps_.size() <= 1) return u;
+    if (rounds_.empty()) return u;
     std::vector<std::pair<UOp, UOp>> map;
     for (UOp x : toposort(u))
-      if (x.is(Op::Step)) map.push_back({x, round_of(x.arg_int(), x.src(0))});
+      if (x.is(Op::Step)) map.push_back({x, rounds_.at(x.arg_int())});
     return map.empty() ? u : substitute(u, map);
   }
 
@@ -245,6 +243,8 @@ class Scheduler {
   }
   void place_loop(UOp u) {
     LoopArg a = u.arg<LoopArg>();
+    i64 most = u.src(0).dtype().kind == Kind::Index ? std::max<i64>(bounds(u.src(0)).hi, 0) : std::numeric_limits<i64>::max() / 2;
+    rounds_[a.id] = var(str("round of loop ", a.id), 0, most);
     for (i64 i = 0; i < a.carried; i++) {
       carries_[{a.id, i}] = place_result(u, i);
       if (readers_[u.src(a.init(i))] == 1) place_in(u.src(a.init(i)), place_result(u, i), region(u));  // nobody reads it once it changes
@@ -273,7 +273,7 @@ class Scheduler {
       out.push_back(read(n, count));
       count = n;
     }
-    UOp round = find_round(u, a.id), going = var(str("loop ", a.id, " goes on"), 0, 1);
+    UOp round = rounds_.at(a.id), going = var(str("loop ", a.id, " goes on"), 0, 1);
     bool asks = !go.is_const(1) || !next_go.is_const(1);
     out.push_back(set(round, idx(0)));
     auto ask = [&](std::vector<Step>& to, UOp c) { to.push_back(c.is_const() ? set(going, idx(c.as_int())) : read(going, c)); };
@@ -291,14 +291,6 @@ class Scheduler {
     loop.then = std::move(body);
     out.push_back(std::move(loop));
   }
-  // STEP has the loop's most rounds as its source, whatever the loop's count is.
-  UOp find_round(UOp loop, i64 id) {
-    for (UOp x : toposort(loop))
-      if (x.is(Op::Step) && x.arg_int() == id) return round_of(id, x.src(0));
-    UOp count = loop.src(0);
-    return round_of(id, count.dtype().kind == Kind::Index ? count : idx(std::numeric_limits<i64>::max() / 2));
-  }
-
   void emit_branch(UOp u) {
     i64 n = u.arg_int();
     std::vector<Step>& out = *steps_of_call_;
@@ -620,6 +612,7 @@ class Scheduler {
   Memo<Place> places_;
   Memo<u32> readers_;
   std::map<std::pair<i64, i64>, Place> carries_;  // by LOOP's number and index
+  std::map<i64, UOp> rounds_;                    // by LOOP's number: the variable that counts its rounds, and is their number in the end
   std::vector<std::vector<Step>> steps_;         // by region
   std::vector<Step>* steps_of_call_ = nullptr;   // where the next call belongs
   i64 branches_ = 0;

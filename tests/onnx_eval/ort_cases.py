@@ -41,6 +41,28 @@ def ml(name, op, inputs, outputs=1, **attrs):
     case(name, op, inputs, outputs, ML, (), **attrs)
 
 
+def whole(name, text, *inputs):
+    """A model as text (onnx.parser), for what one node cannot say; the inputs in order."""
+    cases.append((name, text, inputs))
+
+
+def build_whole(name, text, inputs, out):
+    model = onnx.parser.parse_model(text)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    values = session.run(None, dict(zip(names, inputs)))
+    folder = os.path.join(out, "node", name, "test_data_set_0")
+    os.makedirs(folder)
+    onnx.save(model, os.path.join(out, "node", name, "model.onnx"))
+    for k, (n, x) in enumerate(zip(names, inputs)):
+        save(os.path.join(folder, f"input_{k}.pb"), x, n)
+    for k, v in enumerate(values):
+        save(os.path.join(folder, f"output_{k}.pb"), v, session.get_outputs()[k].name)
+
+
 def elem(a):
     return helper.np_dtype_to_tensor_dtype(a.dtype)
 
@@ -624,20 +646,104 @@ def recurrent():
                        const=(1, 2, 3, 8, 9, 10, 11), hidden_size=H, direction="bidirectional" if d == 2 else "forward")
 
 
+def model(inputs, outputs, body, opset=17):
+    return f'<ir_version: 8, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs}) {{ {body} }}'
+
+
+def control():
+    yes, no = np.array(True), np.array(False)
+    count = lambda n: np.array(n, np.int64)
+    branches = """y = If (c) <
+        then_branch = t () => (float[4,6] a) { m = MatMul (x, w) a = Relu (m) },
+        else_branch = e () => (float[4,6] b) { s = ReduceSum <keepdims = 1> (x) b0 = Mul (s, x) b = Identity (b0) }>
+        z = Add (y, x)"""
+    x, w = f32(4, 6), f32(6, 6)
+    for name, c in (("true", yes), ("false", no)):
+        whole(f"if_{name}", model("bool c, float[4,6] x, float[6,6] w", "float[4,6] z, float[4,6] y", branches), c, x, w)
+    deep = """v = Exp (x) y = If (c) <
+        then_branch = t () => (float[4,6] a) { a = If (d) <
+            then_branch = tt () => (float[4,6] aa) { aa = Add (v, v) },
+            else_branch = te () => (float[4,6] ab) { u = Exp (v) ab = Tanh (u) }> },
+        else_branch = e () => (float[4,6] b) { b = Identity (x) }>"""
+    for c in (yes, no):
+        for d in (yes, no):
+            whole(f"if_in_if_{int(c)}{int(d)}", model("bool c, bool d, float[4,6] x", "float[4,6] y", deep), c, d, x)
+    # The index of the other side is out of range.
+    whole("if_other_side_is_illegal", model("int64[1] i, float[5,3] x", "float[1,3] y", """n = Constant <value = int64[1] {5}> ()
+        l = Less (i, n) s = Constant <value = int64[1] {0}> () c = Squeeze (l, s) y = If (c) <
+        then_branch = t () => (float[1,3] a) { a = Gather (x, i) },
+        else_branch = e () => (float[1,3] b) { j = Sub (i, n) g = Gather (x, j) b = Neg (g) }>"""), np.array([7], np.int64), f32(5, 3))
+
+    layers = """h, all = Loop (m, , x) <body = b (int64 i, bool ci, float[4,6] p) => (bool co, float[4,6] q, float[4,6] r)
+        { t = MatMul (p, w) q = Tanh (t) r = Add (q, x) co = Identity (ci) }>"""
+    fixed = "m = Constant <value = int64 {%d}> () "
+    for n in (0, 1, 2, 40):
+        whole(f"loop_layers_{n}", model("float[4,6] x, float[6,6] w", f"float[4,6] h, float[{n},4,6] all", fixed % n + layers), x, w)
+    carried = """h, g = Loop (m, c, x, x) <body = b (int64 i, bool ci, float[4,6] p, float[4,6] o) => (bool co, float[4,6] q, float[4,6] r)
+        { t = MatMul (p, w) q = Tanh (t) r = Sub (q, o) co = Identity (ci) }>"""
+    for n in (0, 1, 7):
+        for c in (yes, no):
+            whole(f"loop_of_run_time_rounds_{n}_{int(c)}", model("int64 m, bool c, float[4,6] x, float[6,6] w", "float[4,6] h, float[4,6] g", carried), count(n), c, x, w)
+    whole("loop_until_large", model("float[1] x", "float[1] y, int64 n", """zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+        c = Constant <value = bool {1}> () most = Constant <value = float {1000}> () y, n = Loop (, c, x, zero) <
+        body = b (int64 i, bool ci, float[1] p, int64 k) => (bool co, float[1] q, int64 l)
+        { q = Add (p, p) l = Add (k, one) s = ReduceSum <keepdims = 0> (q) co = Less (s, most) }>"""), np.array([3], np.float32))
+    # Counters, as exporters write while loops: the rounds are known.
+    whole("loop_with_a_counter", model("float[6,3] x", "float[3] y, float[6,3] all, int32 last", """n = Constant <value = int32 {6}> () zero = Constant <value = int32 {0}> ()
+        one = Constant <value = int32 {1}> () big = Constant <value = int64 {1000000}> () c = Constant <value = bool {1}> () h = Constant <value = float[3] {0, 0, 0}> ()
+        last, y, all = Loop (big, c, zero, h) <body = b (int64 i, bool ci, int32 k, float[3] p) => (bool co, int32 l, float[3] q, float[3] r)
+        { e = Gather (x, k) q0 = Add (e, p) q = Sin (q0) r = Identity (q) l = Add (k, one) fl = Cast <to = 1> (l) fn = Cast <to = 1> (n) co = Less (fl, fn) }>"""), f32(6, 3))
+    whole("loop_swaps", model("float[3] x, float[3] y", "float[3] a, float[3] b, float[3] k", """m = Constant <value = int64 {9}> ()
+        a, b, k = Loop (m, , x, y, x) <body = l (int64 i, bool ci, float[3] p, float[3] q, float[3] same) => (bool co, float[3] q2, float[3] s, float[3] keep)
+        { q2 = Identity (q) s0 = Add (p, q) s1 = Add (s0, same) s = Sin (s1) keep = Identity (same) co = Identity (ci) }>"""), f32(3), f32(3))
+    whole("loop_in_loop", model("float[3,4] x, float[4,4] w", "float[3,4] y, float[5,3,4] all", """m = Constant <value = int64 {5}> () k = Constant <value = int64 {17}> ()
+        y, all = Loop (m, , x) <body = o (int64 i, bool ci, float[3,4] p) => (bool co, float[3,4] q, float[3,4] r)
+        { fi = Cast <to = 1> (i) q = Loop (k, , p) <body = n (int64 j, bool cj, float[3,4] u) => (bool cn, float[3,4] v)
+            { fj = Cast <to = 1> (j) t = MatMul (u, w) t1 = Add (t, fj) t2 = Add (t1, fi) v = Sin (t2) cn = Identity (cj) }>
+          r = Mul (q, p) co = Identity (ci) }>"""), f32(3, 4), f32(4, 4, scale=0.2))
+    whole("if_in_loop", model("float[3,4] x, float[4,4] w", "float[3,4] y, float[20,3,4] all", """m = Constant <value = int64 {20}> () two = Constant <value = int64 {2}> ()
+        zero = Constant <value = int64 {0}> () y, all = Loop (m, , x) <body = o (int64 i, bool ci, float[3,4] p) => (bool co, float[3,4] q, float[3,4] r)
+        { k = Mod (i, two) even = Equal (k, zero) q = If (even) <
+            then_branch = t () => (float[3,4] a) { a0 = MatMul (p, w) a = Sin (a0) },
+            else_branch = e () => (float[3,4] b) { b0 = Softmax (p) b = Sub (b0, x) }>
+          r = Add (q, p) co = Identity (ci) }>"""), f32(3, 4), f32(4, 4))
+    loop_in_if = """y = If (c) <then_branch = t () => (float[3,4] a) { m = Constant <value = int64 {30}> () a = Loop (m, , x) <
+          body = o (int64 i, bool ci, float[3,4] p) => (bool co, float[3,4] q) { t = Sin (p) q = Add (t, x) co = Identity (ci) }> },
+        else_branch = e () => (float[3,4] b) { b = Neg (x) }>"""
+    for c in (yes, no):
+        whole(f"loop_in_if_{int(c)}", model("bool c, float[3,4] x", "float[3,4] y", loop_in_if), c, f32(3, 4))
+    # A cache that each round fills a row of.
+    whole("loop_fills_rows", model("float[8,3] x, float[3,3] w", "float[8,3] y", """m = Constant <value = int64 {8}> () one = Constant <value = int64[1] {1}> ()
+        zero = Constant <value = int64[1] {0}> () y = Loop (m, , x) <body = o (int64 i, bool ci, float[8,3] p) => (bool co, float[8,3] q)
+        { j = Unsqueeze (i, zero) row = Gather (p, j) r0 = MatMul (row, w) s = ReduceSum <keepdims = 1> (p, zero) r = Add (r0, s) ij = Unsqueeze (j, one)
+          q = ScatterND (p, ij, r) co = Identity (ci) }>"""), f32(8, 3, scale=0.3), f32(3, 3, scale=0.3))
+    whole("loop_of_convolutions", model("float[1,2,7,7] x, float[2,2,3,3] w", "float[1,2,7,7] y, float[12,1,2,7,7] all", """m = Constant <value = int64 {12}> ()
+        y, all = Loop (m, , x) <body = o (int64 i, bool ci, float[1,2,7,7] p) => (bool co, float[1,2,7,7] q, float[1,2,7,7] r)
+        { a = Conv <pads = [1, 1, 1, 1]> (p, w) a1 = Tanh (a) q0 = Conv <pads = [1, 1, 1, 1]> (a1, w) q = Add (q0, p) r = Identity (a1) co = Identity (ci) }>"""),
+        f32(1, 2, 7, 7), f32(2, 2, 3, 3, scale=0.2))
+
+    scan = """h, ys, zs = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [0, 1], scan_output_axes = [1, 0], scan_output_directions = [1, 0],
+        body = b (float[4] p, float[4] e, float[2] f) => (float[4] q, float[4] r, float[2] s) { t = Add (p, e) q = Sin (t) r = Mul (q, e) s = Exp (f) }> (h0, x, y)"""
+    whole("scan_axes_and_directions", model("float[4] h0, float[4,5] x, float[5,2] y", "float[4] h, float[4,5] ys, float[5,2] zs", scan), f32(4), f32(4, 5), f32(5, 2))
+    batch = """h, ys = Scan <num_scan_inputs = 1, directions = [1], body = b (float[4] p, float[4] e) => (float[4] q, float[4] r)
+        { t = Add (p, e) q = Sin (t) r = Mul (q, e) }> (, h0, x)"""
+    whole("scan_8_rows", model("float[3,4] h0, float[3,5,4] x", "float[3,4] h, float[3,5,4] ys", batch, opset=8), f32(3, 4), f32(3, 5, 4))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--filter", default="")
     a = p.parse_args()
     shutil.rmtree(os.path.join(a.out, "node"), ignore_errors=True)
-    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent, selections, older):
+    for make in (signals, convolutions, pools, resizes, norms, quantized, fused, attentions, classic, text, contrib, recurrent, selections, older, control):
         make()
     made = 0
     for c in cases:
         if a.filter not in c[0]:
             continue
         try:
-            build(*c, out=a.out)
+            (build_whole if len(c) == 3 else build)(*c, out=a.out)
             made += 1
         except Exception as e:  # an operator that this onnxruntime has no CPU kernel for
             print(f"left out {c[0]}: {str(e).splitlines()[0][:160]}")
