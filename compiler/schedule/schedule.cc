@@ -283,7 +283,7 @@ class Scheduler {
     steps_of_call_ = &body;
     for (i64 i = 0; i < a.scans; i++) copy_into(u.src(a.scan(i)), part_of_round(u, i));
     for (i64 i = 0; i < a.carried; i++) copy_into(u.src(a.next(i)), carries_.at({a.id, i}));
-    if (asks) ask(body, next_go);
+    if (!next_go.is_const(1)) ask(body, next_go);  // else it stays what it was
     body.push_back(set(round, round + 1));
     Step loop{.kind = Step::While, .value = lt(round, count), .most = bounds(count).hi};
     if (asks) loop.value = loop.value & ne(going, idx(0));

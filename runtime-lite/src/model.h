@@ -58,6 +58,8 @@ struct OpenVariant {
 
   uint32_t n_values;
   const fb::Expr** exprs;
+  uint32_t* varying;   // those of the values that are no constants
+  uint32_t n_varying;
   int64_t* values;
   uint64_t version;  // of the values: grows when variables change
   bool planned;      // bytes, offsets and values are those of the model's variables

@@ -23,12 +23,15 @@ struct Builder {
   tgb_model* m;
   OpenVariant* v;
   bool write;
-  uint32_t n_values, n_steps, n_batches, n_commands, n_loops;
-  bool varies, sets_vars;
+  uint32_t n_values, n_varying, n_steps, n_batches, n_commands, n_loops;
+  bool sets_vars;
 
   uint32_t value(const fb::Expr* e) {
     if (write) v->exprs[n_values] = e;
-    varies |= e && e->code();
+    if (e && e->code()) {
+      if (write) v->varying[n_varying] = n_values;
+      n_varying++;
+    }
     return n_values++;
   }
   uint32_t command(Command::Kind kind, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0, uint64_t most = 0) {
@@ -179,20 +182,21 @@ tgb_status open_variant(tgb_model* m, OpenVariant* v) {
     b.m = m, b.v = v, b.write = pass == 1;
     if (pass == 1) {
       v->exprs = take<const fb::Expr*>(m, counted.n_values), v->values = take<int64_t>(m, counted.n_values);
+      v->varying = take<uint32_t>(m, counted.n_varying);
       v->steps = take<StepDesc>(m, counted.n_steps), v->notes = take<StepNote>(m, counted.n_steps);
       v->batches = take<OpenBatch>(m, counted.n_batches);
       v->commands = take<Command>(m, counted.n_commands);
       v->rounds = take<uint64_t>(m, counted.n_loops);
-      if (!v->exprs || !v->values || !v->steps || !v->notes || !v->batches || !v->commands || !v->rounds) return TGB_OUT_OF_MEMORY;
+      if (!v->exprs || !v->values || !v->varying || !v->steps || !v->notes || !v->batches || !v->commands || !v->rounds) return TGB_OUT_OF_MEMORY;
     }
     b.block(x.prepare());
     v->n_prepare = b.n_commands;
     b.block(x.body());
     counted = b;
   }
-  v->n_values = counted.n_values, v->n_steps = counted.n_steps, v->n_batches = counted.n_batches;
+  v->n_values = counted.n_values, v->n_varying = counted.n_varying, v->n_steps = counted.n_steps, v->n_batches = counted.n_batches;
   v->n_commands = counted.n_commands, v->n_loops = counted.n_loops;
-  v->fixed = !varies && !counted.varies && !counted.sets_vars;
+  v->fixed = !varies && !counted.n_varying && !counted.sets_vars;
   v->sets_vars = counted.sets_vars;
   v->version = 1;
   for (uint32_t i = 0; i < v->n_steps; i++) v->kernels += v->steps[i].kernel != nullptr;
@@ -337,7 +341,8 @@ static tgb_status set_var(tgb_model* m, OpenVariant* v, uint32_t var, int64_t va
   if (m->vars[var] == value) return TGB_OK;
   m->vars[var] = value;
   v->planned = false;  // the next run begins with the upper bound again
-  evaluate_values(m, v);
+  for (uint32_t i = 0; i < v->n_varying; i++) v->values[v->varying[i]] = evaluate(v->exprs[v->varying[i]], m->vars);
+  v->version++;
   return TGB_OK;
 }
 
