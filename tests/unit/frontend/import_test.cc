@@ -346,8 +346,8 @@ TEST(If, BranchesOfDifferentShapesAreRefused) {
   Model::fill(no->add_node(), "Unsqueeze", {"x", "zero"}, {"t"});
   no->add_output()->set_name("t");
   EXPECT_EQ(m.error(),
-            "MODEL: If node \"If_y\" (opset 20): output 0 is f32(2) in one branch and f32(1, 2) in the other; with a condition known only "
-            "at run time that is not supported yet");
+            "MODEL: If node \"If_y\" (opset 20): output 0 is (2) in one branch and (1, 2) in the other; with a condition known only "
+            "at run time both need one shape: fix the condition with --fix, or make the shapes equal");
 }
 TEST(Nesting, BeyondSixtyFourIsRefused) {
   auto nested = [](int depth) {
