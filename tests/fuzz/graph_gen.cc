@@ -727,6 +727,92 @@ class Generator {
     if (is_half(kind(x)) && err > 0) err += f64(n) * unit_of(kind(x)) * f64(n) * x.most;  // halves may be rounded at every step
     return put_new(tensor::scan(x.u, a), std::max(1.0, f64(n) * x.most), x.grain, err, {&x});
   }
+  // --- control flow ---------------------------------------------------------------------------------------------------------------------
+  // Runs `make` with a pool of its own: some of the values here, and `more`.
+  template <class F>
+  void inside(std::vector<Val> more, F make) {
+    std::vector<Val> before = pool_;
+    std::vector<Val> mine;
+    for (size_t i = before.size() > 4 ? before.size() - 4 : 0; i < before.size(); i++) mine.push_back(before[i]);
+    mine.insert(mine.end(), more.begin(), more.end());
+    pool_ = mine, depth_++;
+    for (int made = 0, want = int(pick(1, 5)), tries = 0; made < want && tries < 60; tries++) made += grow();
+    make();
+    pool_ = before, depth_--;
+  }
+  // The latest value that can stand for x.
+  Val latest_like(const Val& x, bool want_exact) {
+    for (size_t i = pool_.size(); i-- > 0;)
+      if (pool_[i].u.dtype() == x.u.dtype() && same_shape(shape(pool_[i].u), shape(x.u)) && (!want_exact || exact(pool_[i]))) return pool_[i];
+    return x;
+  }
+  // A bool of shape () from an exact value.
+  UOp condition() {
+    for (int tries = 0; tries < 20; tries++) {
+      Val& x = some();
+      if (!exact(x) || kind(x) == Kind::Bool || !fixed(x) || count(dims_of(x)) == 0) continue;
+      Ints all(rank(x.u));
+      for (size_t i = 0; i < all.size(); i++) all[i] = i64(i);
+      x.users++;
+      return lt(tensor::reduce(x.u, ReduceKind::Max, all), is_float(kind(x)) ? konst_f(x.u.dtype(), f64(pick(-4, 9))) : konst(x.u.dtype(), pick(0, 25)));
+    }
+    return konst(Kind::Bool, pick(0, 1));
+  }
+  bool branch() {
+    Val x = some();
+    if (depth_ > 2 || x.u.is_const()) return false;
+    UOp c = condition();
+    std::vector<UOp> sides[2];
+    Val results[2] = {x, x};
+    for (int side = 0; side < 2; side++)
+      inside({x}, [&] {
+        results[side] = latest_like(x, false);
+        sides[side].push_back(results[side].u);
+      });
+    if (sides[0][0].is_const() || sides[1][0].is_const()) return false;
+    const Val &a = results[0], &b = results[1];
+    add({tensor::get(tensor::branch(c, sides[0], sides[1]), 0), std::max(a.most, b.most), a.grain == 0 || b.grain == 0 ? 0 : std::min(a.grain, b.grain),
+         std::max(a.err, b.err)});
+    return true;
+  }
+  bool loop() {
+    Val x = some();
+    bool fl = is_float(kind(x));
+    if (depth_ > 2 || !exact(x) || x.u.is_const() || (fl && x.most > 1e4)) return false;
+    i64 id = loops_++;
+    UOp rounds = o_.free_sizes && chance(40) ? var("v0", 0, 64) : idx(pick(0, 6));
+    if (!rounds.is_const() && free_size_ > 9) rounds = idx(3);
+    f64 most = fl ? std::max(x.most, kMost) : 0;
+    Val carry{tensor::carry({id, 0}, x.u.dtype(), shape(x.u)), most, 0, 0}, step{cast(tensor::step(id, rounds), Kind::I64)};
+    std::vector<Val> more{carry, step};
+    // Round t's part of a value with an element for each round.
+    for (Val& v : pool_)
+      if (rounds.is_const() && rank(v.u) > 0 && shape(v.u)[0].is_const() && shape(v.u)[0].as_int() >= std::max<i64>(rounds.as_int(), 1) && chance(40)) {
+        UOp at = tensor::step(id, rounds);
+        Val part = v;
+        part.u = tensor::slice(v.u, 0, at, at + 1), part.users = 0;
+        more.push_back(part);
+        break;
+      }
+    UOp next, go = konst(Kind::Bool, 1);
+    std::vector<UOp> scans;
+    Val scanned;
+    inside(more, [&] {
+      Val n = latest_like(carry, true);
+      next = n.u;
+      // Its bound and its exactness hold in every round.
+      if (fl) next = min(max(next, konst_f(next.dtype(), -most)), konst_f(next.dtype(), most));
+      if (chance(30)) go = condition();
+      scanned = pool_[size_t(pick(i64(pool_.size()) / 2, i64(pool_.size()) - 1))];
+    });
+    // The part of an ended loop that never ran has no value.
+    bool scan = go.is_const(1) && !scanned.u.is_const() && count(dims_of(scanned)) * 64 <= o_.max_elems * 4 && chance(60);
+    if (scan) scans.push_back(scanned.u);
+    UOp l = tensor::loop(id, rounds, konst(Kind::Bool, 1), std::vector<UOp>{x.u}, go, std::vector<UOp>{next}, scans);
+    add({tensor::get(l, 0), most, 0, 0});
+    if (scan) add({tensor::get(l, 1), scanned.most, scanned.grain, scanned.err});
+    return true;
+  }
   bool own_buffer() {
     Val& x = some();
     return put(x, tensor::contiguous(x.u));
@@ -742,7 +828,7 @@ class Generator {
   Case c_;
   std::vector<Val> pool_;
   bool special_now_ = false;
-  i64 free_size_ = 0, folds_ = 0;
+  i64 free_size_ = 0, folds_ = 0, loops_ = 0, depth_ = 0;
 };
 
 const Generator::Group Generator::kGroups[] = {
@@ -755,7 +841,8 @@ const Generator::Group Generator::kGroups[] = {
     {"attention", 3, &Generator::attention},
     {"fold", 4, &Generator::fold},       {"gather", 4, &Generator::gather},     {"scatter", 3, &Generator::scatter},
     {"sort", 2, &Generator::sort},       {"scan", 3, &Generator::scan},         {"contiguous", 2, &Generator::own_buffer},
-    {"iota", 1, &Generator::iota},       {nullptr, 0, nullptr},
+    {"iota", 1, &Generator::iota},       {"branch", 2, &Generator::branch},     {"loop", 2, &Generator::loop},
+    {nullptr, 0, nullptr},
 };
 
 }  // namespace

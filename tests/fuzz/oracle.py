@@ -198,11 +198,16 @@ class Graph:
         return load(self.folder / (name + ".bin"), dtype, dims)
 
     def run(self):
-        bodies = set()
-        for name, (op, _, src, *_r) in self.nodes.items():
-            if op == "PLACEHOLDER" or (op != "FOLD" and any(s in bodies for s in src)):
-                bodies.add(name)
-            else:
+        self.bodies, self.rounds, self.running = set(), {}, set()  # rounds: the LOOPs on whose round a node depends
+        for name, (op, _, src, ints, num, _) in self.nodes.items():
+            if op == "PLACEHOLDER" or (op != "FOLD" and any(s in self.bodies for s in src)):
+                self.bodies.add(name)
+            on = {ints[0]} if op == "CARRY" else {num} if op == "STEP" else set()
+            for i, s in enumerate(src):
+                on |= self.rounds[s] - {ints[0] if op == "LOOP" and i >= 2 + ints[1] else None}
+            self.rounds[name] = on
+        for name in self.nodes:
+            if name not in self.bodies and not self.rounds[name]:
                 self.val[name] = self.node(name)
         return [self.val[s] for s in self.nodes[self.last][2]]
 
@@ -219,6 +224,33 @@ class Graph:
             memo = {}
             state = [np.broadcast_to(self.body(s, [x[i] for x in inputs], state, memo), inputs[0].shape[1:]) for s in src[n_in + n_st : n_in + 2 * n_st]]
         return state
+
+    def loop(self, name):
+        _, _, src, (number, carried, scans), _, _ = self.nodes[name]
+        self.running.add(number)
+        inside = [n for n in self.nodes if number in self.rounds[n] and self.rounds[n] <= self.running and n not in self.bodies]
+        count, go = int(self.val[src[0]]), bool(self.val[src[1]])
+        now, scanned, step = [self.val[s] for s in src[2 : 2 + carried]], [[] for _ in range(scans)], 0
+        while (go and step < count) or (step == 0 and scans):
+            ran = go and step < count
+            for n in inside:
+                op, _, _, ints, num, _ = self.nodes[n]
+                if op == "CARRY" and ints[0] == number:
+                    self.val[n] = now[ints[1]]
+                elif op == "STEP" and num == number:
+                    self.val[n] = np.int64(step)
+                else:
+                    self.val[n] = self.node(n)
+            if not ran:  # only to know the shapes
+                scanned = [np.empty((0,) + np.shape(self.val[s])) for s in src[3 + 2 * carried :]]
+                break
+            go = bool(self.val[src[2 + carried]])
+            now = [self.val[s] for s in src[3 + carried : 3 + 2 * carried]]
+            for k, s in enumerate(src[3 + 2 * carried :]):
+                scanned[k].append(self.val[s])
+            step += 1
+        self.running.discard(number)
+        return now + [np.stack([np.asarray(v) for v in x]) if len(x) else x for x in scanned]
 
     def body(self, name, inputs, state, memo):
         if name in self.val:
@@ -281,6 +313,10 @@ class Graph:
             return scan_axis(kind, d, moved.reshape((math.prod(moved.shape[: len(axes)]),) + moved.shape[len(axes) :]), False, False)[1]
         if op == "FOLD":
             return self.fold(name)
+        if op == "LOOP":
+            return self.loop(name)
+        if op == "BRANCH":
+            return x[1 : 1 + num] if x[0] else x[1 + num :]
         if op == "GET":
             return x[0][num]
         if op == "GATHER":

@@ -6,27 +6,25 @@
 
 #include "base/error.h"
 #include "ir/eval.h"
-#include "schedule/schedule.h"
+#include "schedule/steps.h"
 
 namespace tg {
 
-// What is wrong with the plan of a schedule; empty: nothing. A buffer lives from the first call that uses it to the last; inputs are there from
-// the beginning, outputs to the end.
-inline std::string plan_fault(const Schedule& s) {
-  constexpr i64 kAlign = 64;
-  struct Life {
-    i64 first = -1, last = -1;
-  };
-  std::vector<Life> life(s.buffers.size());
-  for (size_t i = 0; i < s.calls.size(); i++)
-    for (u32 b : s.calls[i].buffers) {
-      if (life[b].first < 0) life[b].first = i64(i);
-      life[b].last = i64(i);
-    }
+// From the first use of a buffer to the last, inputs from the beginning, outputs to the end; what a loop finds or leaves, in all its rounds.
+inline std::vector<Span> planned_lives(const Schedule& s) {
+  Timeline time = timeline(s);
+  std::vector<Span> life = lives(s, time);
   for (size_t b = 0; b < s.buffers.size(); b++) {
     if (s.buffers[b].kind == Buffer::Input) life[b] = {0, std::max<i64>(life[b].last, 0)};
-    if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), i64(s.calls.size())};
+    if (s.buffers[b].kind == Buffer::Output) life[b] = {std::max<i64>(life[b].first, 0), i64(time.uses.size())};
   }
+  return life;
+}
+
+// What is wrong with the plan of a schedule; empty: nothing.
+inline std::string plan_fault(const Schedule& s) {
+  constexpr i64 kAlign = 64;
+  std::vector<Span> life = planned_lives(s);
   i64 peak = 0;
   for (size_t a = 0; a < s.buffers.size(); a++) {
     const Buffer& x = s.buffers[a];
@@ -71,20 +69,11 @@ inline std::string plan_fault_at(const Schedule& s, const std::vector<std::pair<
     at[b] = end;
     if (end + bytes[b] > s.arena_bytes) return str("buffer ", b, " ends at ", end + bytes[b], ", outside the arena of ", s.arena_bytes);
   }
-  auto alive = [&](u32 b, i64 call) {
-    i64 first = -1, last = -1;
-    for (size_t i = 0; i < s.calls.size(); i++)
-      for (u32 x : s.calls[i].buffers)
-        if (x == b) first = first < 0 ? i64(i) : first, last = i64(i);
-    if (s.buffers[b].kind == Buffer::Input) first = 0;
-    if (s.buffers[b].kind == Buffer::Output) first = std::max<i64>(first, 0), last = i64(s.calls.size());
-    return first <= call && call <= last;
-  };
-  for (i64 call = 0; call <= i64(s.calls.size()); call++)
-    for (u32 a : order)
-      for (u32 b : order)
-        if (a < b && bytes[a] && bytes[b] && at[a] < at[b] + bytes[b] && at[b] < at[a] + bytes[a] && alive(a, call) && alive(b, call))
-          return str("buffers ", a, " and ", b, " overlap at the sizes of this run while both are alive");
+  std::vector<Span> life = planned_lives(s);
+  for (u32 a : order)
+    for (u32 b : order)
+      if (a < b && bytes[a] && bytes[b] && at[a] < at[b] + bytes[b] && at[b] < at[a] + bytes[a] && life[a].first <= life[b].last && life[b].first <= life[a].last)
+        return str("buffers ", a, " and ", b, " overlap at the sizes of this run while both are alive");
   return "";
 }
 

@@ -92,7 +92,35 @@ void fill_border(const Buffer& b, Values& v) {
   }
 }
 
-// Runs the calls one after another; run(call, buffers) is one kernel.
+// Runs the steps; call(c, variables) is one kernel.
+template <class F>
+void run_steps(const Schedule& s, const std::vector<Step>& steps, Vars& vars, const std::vector<Values>& mem, const F& call) {
+  auto value = [&](UOp u) {
+    EvalEnv env;
+    env.vars = vars;
+    return eval_index(u, env);
+  };
+  auto set = [&](UOp var, i64 n) {
+    if (n < var.src(0).as_int() || n > var.src(1).as_int()) fail("variable ", var.arg_str(), " is ", n);
+    for (auto& [name, v] : vars)
+      if (name == var.arg_str()) return void(v = n);
+    vars.push_back({std::string(var.arg_str()), n});
+  };
+  for (const Step& x : steps) switch (x.kind) {
+      case Step::Call: call(s.calls[x.call], vars); break;
+      case Step::Read: set(x.var, i64(mem[x.buffer].v[0])); break;
+      case Step::Set: set(x.var, value(x.value)); break;
+      case Step::If: run_steps(s, value(x.value) ? x.then : x.otherwise, vars, mem, call); break;
+      case Step::While:
+        for (i64 rounds = 0; value(x.value);) {
+          if (rounds++ >= x.most) fail("a loop runs more than ", x.most, " rounds");
+          run_steps(s, x.then, vars, mem, call);
+        }
+        break;
+    }
+}
+
+// Runs the calls one after another; run(call, buffers, variables) is one kernel.
 template <class F>
 std::vector<Values> run_calls(const Case& c, F run) {
   Target target;
@@ -101,11 +129,12 @@ std::vector<Values> run_calls(const Case& c, F run) {
   if (std::string bad = plan_fault(s); !bad.empty()) fail("memory plan: ", bad);
   if (std::string bad = plan_fault_at(s, c.vars); !bad.empty()) fail("memory plan: ", bad);
   std::vector<Values> mem = start(s, c, g);
-  for (const Call& call : s.calls) {
+  Vars vars = c.vars;
+  run_steps(s, s.steps, vars, mem, [&](const Call& call, const Vars& vars) {
     std::vector<Values> bufs;
     for (u32 b : call.buffers) bufs.push_back(mem[b]);
     try {
-      run(call, bufs);
+      run(call, bufs, vars);
     } catch (const Error& e) {
       fail(call.name, ": ", e.what(), "\n", print(call.ast));
     }
@@ -113,20 +142,20 @@ std::vector<Values> run_calls(const Case& c, F run) {
     for (size_t i = 0; i < call.buffers.size(); i++)
       if (i < call.outputs) mem[call.buffers[i]] = std::move(bufs[i]);
       else if (!(mem[call.buffers[i]] == bufs[i])) fail(call.name, " writes buffer ", i, ", but says it writes ", call.outputs, "\n", print(call.ast));
-  }
+  });
   return outputs(s, c, mem);
 }
 
 std::vector<Values> scheduled(const Case& c) {
-  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs, const Vars& known) {
     if (std::string bad = violation(Spec::Kernel, call.ast); !bad.empty()) fail(bad);
-    eval_kernel(call.ast, bufs, c.vars);
+    eval_kernel(call.ast, bufs, known);
   });
 }
 
 // The canonical copy, from its text in another arena, as a worker process sees it.
 std::vector<Values> canonical_form(const Case& c) {
-  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs, const Vars& known) {
     Canonical k = canonical(call.ast);
     Arena other;
     Arena::Scope scope(other);
@@ -136,7 +165,7 @@ std::vector<Values> canonical_form(const Case& c) {
     for (i64 slot : k.slot_of) mine.push_back(bufs[size_t(slot)]);
     Vars vars;
     for (size_t v = 0; v < k.var_of.size(); v++)
-      for (auto& [name, n] : c.vars)
+      for (auto& [name, n] : known)
         if (k.var_of[v].arg_str() == name) vars.push_back({str("v", v), n});
     eval_kernel(ast, mine, vars);
     for (size_t i = 0; i < mine.size(); i++) bufs[size_t(k.slot_of[i])] = std::move(mine[i]);
@@ -229,6 +258,19 @@ using Change = Kernel (*)(Kernel);
 Kernel plain(Kernel k) { return k; }
 Kernel chosen(Kernel k) { return heuristics(prepare(std::move(k))); }  // as the driver does
 
+// The kernel with its VARs called v0, v1.., as code expects them; vars: their values.
+UOp numbered(UOp ast, const Vars& known, Vars* vars) {
+  std::vector<std::pair<UOp, UOp>> map;
+  for (UOp u : toposort(ast)) {
+    if (!u.is(Op::Var)) continue;
+    std::string name = str("v", vars->size());
+    for (auto& [n, v] : known)
+      if (n == u.arg_str()) vars->push_back({name, v});
+    map.push_back({u, var(name, u.src(0).as_int(), u.src(1).as_int(), u.src(2).as_int())});
+  }
+  return map.empty() ? ast : substitute(ast, map);
+}
+
 // run(kernel, buffers in memory order).
 template <class F>
 std::vector<Values> run_lowered(const Case& c, Change change, F run) {
@@ -236,8 +278,11 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
   Graph g = chosen_graph(c, target);
   Schedule s = schedule(g, target);
   std::vector<Values> mem = start(s, c, g);
-  for (const Call& call : s.calls) {
+  Vars now = c.vars;
+  run_steps(s, s.steps, now, mem, [&](const Call& call, const Vars& known) {
     Kernel k = kernel_of(s, call);
+    Vars vars;
+    k.ast = numbered(k.ast, known, &vars);
     std::string doing = "opts";
     try {
       k = change(std::move(k));
@@ -245,7 +290,7 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
       for (size_t i = 0; i < call.buffers.size(); i++) bufs.push_back(physical(mem[call.buffers[i]], lies(k.slots[i].layout, s.buffers[call.buffers[i]], mem[call.buffers[i]].dims)));
       doing = opts_text(k.opts);
       runs(call, doing);
-      run(k, bufs, c.vars);
+      run(k, bufs, vars);
       for (size_t i = 0; i < call.outputs; i++) {
         Values& v = mem[call.buffers[i]];
         to_logical(bufs[i], lies(k.slots[i].layout, s.buffers[call.buffers[i]], v.dims), v);
@@ -253,13 +298,13 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
     } catch (const Error& e) {
       fail(call.name, " [", doing, "]: ", e.what(), "\n", print(call.ast));
     }
-  }
+  });
   return outputs(s, c, mem);
 }
 
 // Kernels after Opts, still in logical coordinates.
 std::vector<Values> opted(const Case& c) {
-  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs) {
+  return run_calls(c, [&](const Call& call, std::vector<Values>& bufs, const Vars& known) {
     Kernel k;
     k.ast = call.ast, k.ordered = call.ordered, k.target = &host();
     for (const Values& v : bufs) {
@@ -271,7 +316,7 @@ std::vector<Values> opted(const Case& c) {
     runs(call, opts_text(k.opts));
     if (std::string bad = violation(Spec::Kernel, k.ast); !bad.empty()) fail("[", opts_text(k.opts), "] ", bad);
     try {
-      eval_kernel(k.ast, bufs, c.vars);
+      eval_kernel(k.ast, bufs, known);
     } catch (const Error& e) {
       fail("[", opts_text(k.opts), "] ", e.what());
     }
@@ -306,7 +351,7 @@ std::vector<Values> linear_heuristics(const Case& c) { return run_lowered(c, cho
 // --- machine code -----------------------------------------------------------------------------------------------------------------------
 void execute(const Kernel& k, std::vector<Values>& bufs, const Vars& vars) {
   Lowered low = lower(k);
-  std::vector<i64> ints;  // the generator calls its VARs v0, v1..
+  std::vector<i64> ints;
   for (auto& [name, n] : vars) ints.push_back(n);
   run_compiled(low.linear, low.tasks, *k.target, bufs, ints);
 }
