@@ -138,7 +138,7 @@ class Layer {
       carried = next;
       y = y.unsqueeze(0);
     } else {
-      i64 id = Pool::current().next_fold();
+      i64 id = Pool::current().next_loop();
       std::vector<UOp> init, next_u;
       Tensors begin;
       for (size_t i = 0; i < carried.size(); i++) {

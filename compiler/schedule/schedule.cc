@@ -56,7 +56,8 @@ class Scheduler {
       steps_of_call_ = &steps_[region(u)];
       if (u.is(Op::Loop)) emit_loop(u);
       if (u.is(Op::Branch)) emit_branch(u);
-      if (realized_.stored[u]) emit(u);
+      if (u.is(Op::Recur)) emit_rounds(u);
+      if (realized_.stored[u] && !is_rounds_result(u)) emit(u);
     }
     steps_of_call_ = &steps_[0];
     for (bool state : {false, true})
@@ -371,9 +372,6 @@ class Scheduler {
       case Op::Scatter: return emit_scatter(u);
       case Op::Scan: return emit_scan(u);
       case Op::Sort: return emit_sort(u);
-      case Op::Get:
-        if (is_rounds_result(u)) return emit_rounds(u.src(0));
-        return emit_plain(u, {}, place_of(u));
       default: return emit_plain(u, {}, place_of(u));
     }
   }
@@ -474,10 +472,8 @@ class Scheduler {
     finish({st}, p, 1, "scan" + shape_name(u), ordered);
   }
 
-  // All results of a RECUR, when the first of them is asked for.
+  // All results of a RECUR.
   void emit_rounds(UOp recur) {
-    if (rounds_done_[recur]) return;
-    rounds_done_[recur] = 1;
     const RoundsBody& body = rounds_body(recur);
     Params p;
     std::vector<UOp> gets(size_t(body.carried + body.scans));
@@ -608,7 +604,7 @@ class Scheduler {
   Realized realized_;
   std::vector<u32> input_, output_, constant_;  // the graph's, as buffers
   std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
-  Memo<u8> placed_, rounds_done_;
+  Memo<u8> placed_;
   Memo<Place> places_;
   Memo<u32> readers_;
   std::map<std::pair<i64, i64>, Place> carries_;  // by LOOP's number and index
