@@ -52,6 +52,8 @@ class Importer {
         fail(file_.path(), ": ", problems_.size(), " nodes cannot be imported; the first are\n  ", join(std::span(problems_).first(kShown), "\n  "));
       fail(file_.path(), ": ", problems_.size(), " nodes cannot be imported:\n  ", join(problems_, "\n  "));
     }
+    for (const ImportOptions::Var& v : opt_.vars)
+      if (!used_vars_.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
     std::vector<UOp> outs;
     for (const tgonnx::ValueInfoProto& v : m.graph().output()) {
       Tensor t = lookup(top, v.name(), str("output \"", v.name(), "\""));
@@ -123,7 +125,6 @@ class Importer {
       if (v.min < 0 || v.max < v.min || v.multiple < 1) fail("--var ", v.name, ": ", v.min, "..", v.max, ":", v.multiple, " is no range");
       dim_of[v.name] = v.min == v.max ? idx(v.min) : var(v.name, v.min, v.max, v.multiple);
     }
-    std::unordered_set<std::string> used_vars;
     // Dimensions fixed by --shape fix the same name in other inputs too, whichever comes first.
     for (const auto& v : graph.input()) {
       known.insert(v.name());
@@ -165,14 +166,12 @@ class Importer {
         define(names, v.name(), {fixed_value(*f, d, type.tensor_type())}, what);
         continue;
       }
-      tg::Shape s = input_shape(v, what, &dim_of, &used_vars);
+      tg::Shape s = input_shape(v, what, &dim_of, &used_vars_);
       check_size(s, str(file_.path(), ": ", what));
       UOp p = tensor::param(i64(g_.inputs.size()), d, s);
       g_.inputs.push_back({v.name(), d, s});
       define(names, v.name(), {kept_in(Tensor(p), opt_.default_float)}, what);
     }
-    for (const ImportOptions::Var& v : opt_.vars)
-      if (!used_vars.count(v.name)) fail("--var ", v.name, ": no input has a free dimension of that name");
   }
 
   // An optional tensor that the model takes or gives is one with a value.
@@ -422,7 +421,7 @@ class Importer {
       // Weights stay bytes and a scale, for products to see.
       bool weights = ok && s.value.rank() >= 2 && dequantized(s.value);
       if (ok && !weights) s.value = pool_.fold(s.value.uop());
-      if (ok && !opt_.vars.empty()) s.value = sizes_in_short(s.value);
+      if (ok && !(opt_.vars.empty() && g_.measured.empty())) s.value = sizes_in_short(s.value);
       define(names, p.output(i), s, bare.where());
     }
   }
@@ -519,9 +518,11 @@ class Importer {
     return self->pool_.add(self->file_.tensor(t, "its tensor"));
   }
 
-  // The VAR is named after the value whose size it is.
-  static UOp measure(void* ctx, const std::string& name, UOp count, i64 most) {
+  // The VAR is called as the model calls the dimension, or after the value whose size it is. One count is one size.
+  static UOp measure(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) {
     Importer* self = static_cast<Importer*>(ctx);
+    for (size_t i = 0; i < self->measured_.size(); i++)
+      if (self->measured_[i] == count) return self->g_.measured[i].var();
     std::set<i64> read, closed;  // loops whose rounds it sees, and those that it holds whole
     for (UOp u : toposort(count)) {
       if (u.is(Op::Carry)) read.insert(u.arg<CarryArg>().loop);
@@ -529,7 +530,18 @@ class Importer {
       if (u.is(Op::Loop)) closed.insert(u.arg<LoopArg>().id);
     }
     if (!std::ranges::includes(closed, read)) fail("a size that depends on the values of a loop's round is not supported");
-    MeasuredSize m{str(name, self->depth_ ? str(".", self->g_.measured.size()) : "", ".size"), 0, most, 1};
+    auto named = self->declared_names_.find(value);
+    std::string name = str(value, self->depth_ ? str(".", self->g_.measured.size()) : "", axis ? str(".", axis) : "", ".size");
+    if (!self->depth_ && named != self->declared_names_.end() && size_t(axis) < named->second.size() && !named->second[size_t(axis)].empty()) name = named->second[size_t(axis)];
+    for (const MeasuredSize& m : self->g_.measured)
+      if (m.name == name) name = str(name, ".", self->g_.measured.size());
+    MeasuredSize m{name, 0, most.value_or(-1), 1};
+    for (const ImportOptions::Var& v : self->opt_.vars)
+      if (v.name == name) {
+        if (!self->used_vars_.insert(name).second) fail("the size ", name, " is known only at run time, and an input has a dimension of that name");
+        m = {name, v.min, most ? std::min(*most, v.max) : v.max, v.multiple};
+      }
+    if (m.max < 0) fail("the size ", name, " depends on the model's inputs: it must be known at compile time (--fix INPUT=FILE makes one a constant), or bounded: --var ", name, "=0..MAX");
     self->g_.measured.push_back(m);
     self->measured_.push_back(count);
     return m.var();
@@ -543,6 +555,8 @@ class Importer {
   void declare_shape(const tgonnx::ValueInfoProto& v) {
     const auto& t = v.type().tensor_type();
     if (!v.type().has_tensor_type() || !t.has_shape()) return;
+    std::vector<std::string>& names = declared_names_[v.name()];
+    for (const auto& e : t.shape().dim()) names.push_back(dim_name(e));
     Ints d;
     for (const auto& e : t.shape().dim()) {
       if (!e.has_dim_value() || e.dim_value() < 0) return;
@@ -571,7 +585,9 @@ class Importer {
   Pool pool_;
   std::unordered_map<std::string, const tgonnx::FunctionProto*> functions_;
   std::unordered_map<std::string, Ints> declared_;  // shapes that the model declares for values, all sizes fixed
-  std::vector<UOp> measured_;  // the values of g_.measured
+  std::unordered_map<std::string, std::vector<std::string>> declared_names_;  // of values' dimensions, "" where there is none
+  std::unordered_set<std::string> used_vars_;                                 // of --var
+  std::vector<UOp> measured_;                                                 // the values of g_.measured
   std::vector<std::string> problems_;
   std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;  // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;

@@ -105,11 +105,11 @@ std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
                     "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
   return d;
 }
-UOp OnnxNode::measured(const Tensor& count, i64 most) const {
+UOp OnnxNode::measured(const Tensor& count, std::optional<i64> most, size_t k, i64 axis) const {
   TG_CHECK(measure_, "an OnnxNode without an importer");
   UOp n = count.cast(Kind::I64).reshape(Shape{}).uop();
-  if (const Values* v = Pool::current().value(n)) return idx(i64(v->v[0]));
-  return measure_(ctx_, p_.output_size() ? p_.output(0) : op(), n, most);
+  if (const std::vector<UOp>* v = size_list(n)) return v->at(0);
+  return measure_(ctx_, k < size_t(p_.output_size()) ? p_.output(int(k)) : op(), axis, n, most);
 }
 Ints OnnxNode::ints(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {
@@ -150,6 +150,7 @@ Shape OnnxNode::dims(size_t i) const {
   Ints v = ints(i);
   return tg::dims(IntSpan(v));
 }
+UOp OnnxNode::known_dim(size_t i, i64 e) const { return size_at(in_[i].uop(), e); }
 UOp OnnxNode::dim(size_t i) const {
   Shape v = dims(i);
   if (v.size() != 1) fail("input ", i, " must be one number, not ", v.size());

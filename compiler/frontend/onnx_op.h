@@ -96,8 +96,18 @@ class OnnxNode {
   // The user is told. Otherwise nothing, and asking for the input fails if it is not constant.
   std::optional<Ints> declared(size_t k, size_t i) const;
 
-  // A size that only the run knows: `count` is one integer from 0 to most. A constant count gives a constant.
-  UOp measured(const Tensor& count, i64 most) const;
+  // A size that only the run knows: `count` is one integer from 0 to most. A constant count gives a constant. It is called what the model calls
+  // axis `axis` of output k, or after the output; --var gives it other bounds by that name. No `most`: --var must give it.
+  UOp measured(const Tensor& count, std::optional<i64> most, size_t k = 0, i64 axis = 0) const;
+
+  // Element e of input i, a list of integers: as an expression if that is known, else what `otherwise` makes of its value, an i64 of shape ().
+  template <class F>
+  UOp dim_or(size_t i, i64 e, F otherwise) const {
+    Tensor x = (*this)[i];
+    require(is_int(x.dtype()) && x.rank() <= 1, "input ", i, " must be a list of integers");
+    if (UOp d = known_dim(i, e)) return d;
+    return otherwise((x.rank() ? x.shrink(0, e, 1) : x).cast(Kind::I64).reshape(Shape{}));
+  }
 
   // --- attributes
   bool has_attr(std::string_view name) const { return attrs_.count(name); }
@@ -136,6 +146,7 @@ class OnnxNode {
 
  private:
   friend class Importer;
+  UOp known_dim(size_t i, i64 e) const;
   const tgonnx::AttributeProto* find(std::string_view name, int type, const char* kind) const;
   const tgonnx::NodeProto& p_;
   i64 opset_;
@@ -146,7 +157,7 @@ class OnnxNode {
   void* ctx_ = nullptr;
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
   std::optional<Ints> (*declared_)(void* ctx, const std::string& value) = nullptr;
-  UOp (*measure_)(void* ctx, const std::string& name, UOp count, i64 most) = nullptr;
+  UOp (*measure_)(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) = nullptr;
   void (*note_)(void* ctx, const std::string& text) = nullptr;
 };
 

@@ -99,11 +99,14 @@ Tensors top_k(OnnxNode& n) {
     n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
     k = idx((*d)[axis]);
   } else {
-    k = n.opset() < 10 ? idx(n.attr_int("k")) : n.dim(1);
+    UOp most = x.dim(axis);
+    auto counted = [&](const Tensor& v) { return n.measured(v.clip(v.like(0), v.like(most)), size_bounds(most).hi, 0, axis); };
+    k = n.opset() < 10 ? idx(n.attr_int("k")) : n.dim_or(1, 0, counted);
   }
-  n.require(size_bounds(k).lo >= 0 && always_le(k, x.dim(axis)), "k is ", k.str(), " of an axis of ", x.dim(axis).str(),
+  bool at_run_time = n.opset() >= 10 && !n.has_dims(1);
+  n.require(size_bounds(k).lo >= 0 && (at_run_time || always_le(k, x.dim(axis))), "k is ", k.str(), " of an axis of ", x.dim(axis).str(),
             k.is_const() && x.dim(axis).is_const() ? "" : ", which is less for some sizes");
-  Tensor order = x.sort_order(axis, n.attr("largest", 1) != 0).shrink(axis, idx(0), k);
+  Tensor order = tensor::slice(x.sort_order(axis, n.attr("largest", 1) != 0).uop(), size_t(axis), idx(0), k);
   return {x.take_along(axis, order), order};
 }
 
@@ -127,35 +130,52 @@ Tensor one_hot(OnnxNode& n) {
   return where(i.eq(Tensor::arange(depth).reshape(s)), on, off);
 }
 
+// Where a list of bools is true, in order: as many as the run counts. Each true one writes its position to the place that a running sum gives it,
+// the others to a place behind all.
+Tensor true_positions(OnnxNode& n, const Tensor& mask, i64 axis) {
+  UOp all = mask.dim(0);
+  Tensor ones = mask.cast(Kind::I64), to = where(mask, ones.cumsum(0) - 1.0, ones.like(all));
+  std::vector<Tensor> at{to};
+  Tensor placed = Tensor::full(Shape{normal_dim(all + 1)}, Kind::I64, 0).scatter(at, Tensor::arange(all), ScatterKind::Set);
+  UOp size = n.measured(ones.sum(Ints{0}), size_bounds(all).hi, 0, axis);
+  return tensor::slice(placed.uop(), 0, idx(0), size);
+}
+
 Tensor compress(OnnxNode& n) {
-  Tensor x = n[0];
-  if (auto d = n.declared(0, 1)) {  // the first ones among the positions, those that are true before the others
-    if (!n.has_attr("axis")) x = x.reshape(Ints{-1});
-    i64 axis = x.axis(n.attr("axis", 0));
-    n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
-    Tensor order = n[1].cast(Kind::U8).sort_order(0, true);
-    n.require((*d)[axis] <= order.size(0), "the declared result has ", (*d)[axis], " of ", order.size(0), " elements");
-    return x.take(axis, order.shrink(0, 0, (*d)[axis]));
-  }
-  Ints keep, c = n.ints(1);
-  for (size_t i = 0; i < c.size(); i++)
-    if (c[i]) keep.push_back(i64(i));
-  if (!n.has_attr("axis")) x = x.reshape(Ints{-1});
-  i64 axis = n.attr("axis", 0);
-  n.require(i64(c.size()) <= size_bounds(x.dim(axis)).lo, "a condition of ", c.size(), " for an axis of ", x.dim(axis).str());
+  Tensor x = n[0], c = n[1];
+  if (!n.has_attr("axis")) x = x.flatten();
+  i64 axis = x.axis(n.attr("axis", 0));
+  n.require(c.rank() == 1 && c.dtype() == DType(Kind::Bool), "the condition must be a list of bools");
+  n.require(always_le(c.dim(0), x.dim(axis)), "a condition of ", c.dim(0).str(), " for an axis of ", x.dim(axis).str());
+  if (!n.is_constant(1)) return x.take(axis, true_positions(n, c, axis));
+  Ints keep, values = n.ints(1);
+  for (size_t i = 0; i < values.size(); i++)
+    if (values[i]) keep.push_back(i64(i));
   return x.take(axis, Tensor::ints(keep));
 }
 
 Tensor non_zero(OnnxNode& n) {
-  n.require(n.is_constant(0), "the shape of its result depends on data, which is not supported yet");
+  Tensor x = n[0];
+  if (x.rank() == 0) x = x.reshape(Ints{1});
+  if (!n.is_constant(0)) {
+    Tensor flat = x.flatten(), at = true_positions(n, flat.ne(flat.like(0)), 1);
+    std::vector<Tensor> rows;
+    for (i64 a = x.rank(); a-- > 0;) {
+      Tensor size = at.like(x.dim(a));
+      rows.insert(rows.begin(), (a ? at.floor_mod(size) : at).unsqueeze(0));
+      if (a) at = at.floor_div(size);
+    }
+    return Tensor::concat(rows, 0);
+  }
   const Values& v = n.constant(0);
-  i64 r = i64(v.dims.size());
+  i64 r = x.rank();
+  Ints dims = x.sizes();
   std::vector<Ints> at(r);
   i64 count = 0;
   for (i64 i = 0; i < v.elems(); i++) {
     if (v.number(i) == 0) continue;
     count++;
-    for (i64 a = r, rest = i; a-- > 0; rest /= v.dims[a]) at[a].push_back(rest % v.dims[a]);
+    for (i64 a = r, rest = i; a-- > 0; rest /= dims[a]) at[a].push_back(rest % dims[a]);
   }
   Ints all;
   for (const Ints& a : at) all.insert(all.end(), a.begin(), a.end());

@@ -18,7 +18,16 @@ std::optional<Ints> axes_of(OnnxNode& n, size_t i, bool attribute) {
 Tensor reshape(OnnxNode& n) {
   Tensor x = n[0];
   if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
-  Shape s = n.dims(1);
+  // A number that only the run knows is what the others leave.
+  n.require(n[1].rank() == 1 && n[1].dim(0).is_const(), "the shape must be a list of fixed length");
+  Shape s;
+  bool open = false;
+  for (i64 i = 0; i < n[1].size(0); i++)
+    s.push_back(n.dim_or(1, i, [&](const Tensor&) {
+      if (open) return n.dims(1).at(0);  // fails
+      open = true;
+      return idx(-1);
+    }));
   std::optional<i64> rest;
   for (size_t i = 0; i < s.size(); i++) {
     if (s[i].is_const(0) && !n.attr("allowzero", 0)) {
@@ -70,7 +79,14 @@ Tensor unsqueeze(OnnxNode& n) {
 Tensor expand(OnnxNode& n) {
   Tensor x = n[0];
   if (auto d = n.declared(0, 1)) return x.expand(*d);
-  Shape s = n.dims(1);
+  n.require(n[1].rank() == 1 && n[1].dim(0).is_const(), "the shape must be a list of fixed length");
+  Shape s;
+  i64 r = n[1].size(0);
+  for (i64 i = 0; i < r; i++)
+    s.push_back(n.dim_or(1, i, [&](const Tensor& v) {
+      i64 own = i - r + x.rank();  // an axis of more than 1 stays
+      return own >= 0 && !x.dim(own).is_const(1) ? x.dim(own) : n.measured(v, std::nullopt, 0, i);
+    }));
   const Shape* both[] = {&x.shape(), &s};
   return x.expand(broadcast(both));
 }
@@ -151,9 +167,40 @@ Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
   }
   return x.gather(all);
 }
+// Of starts or ends known only at run time, along given axes by given steps: the run counts the elements.
+Tensor slice_counted(OnnxNode& n) {
+  Tensor x = n[0];
+  i64 count = n[1].size(0);
+  Ints axes = n.has(3) ? n.ints(3) : first_axes(size_t(count)), steps = n.has(4) ? n.ints(4) : Ints(size_t(count), 1);
+  n.require(i64(axes.size()) == count && i64(steps.size()) == count, "starts, axes and steps have ", count, ", ", axes.size(), " and ", steps.size(), " numbers");
+  (void)x.axes(axes);
+  for (i64 i = 0; i < count; i++) {
+    i64 axis = x.axis(axes[size_t(i)]), step = steps[size_t(i)];
+    n.require(step != 0, "a step of 0");
+    Tensor first, last;  // those that are not known
+    UOp begin = n.dim_or(1, i, [&](const Tensor& v) { return first = v, idx(0); }), end = n.dim_or(2, i, [&](const Tensor& v) { return last = v, idx(0); });
+    if (!first && !last) {
+      x = x.slice(axis, begin, end, step);
+      continue;
+    }
+    constexpr i64 most = i64(1) << 48;
+    auto number = [&](const Tensor& v, UOp known) {
+      Tensor r = v ? v : Tensor::integer(Kind::I64, 0).like(known.is_const() ? idx(std::clamp(known.as_int(), -most, most)) : known);
+      Tensor m = r.like(x.dim(axis)), top = step > 0 ? m : m - 1.0;
+      return where(r.lt(r.like(0)), r + m, r).clip(r.like(step > 0 ? 0 : -1), top);
+    };
+    Tensor b = number(first, begin), e = number(last, end), length = step > 0 ? e - b : b - e, by = b.like(f64(std::abs(step)));
+    Tensor many = (length + (by - 1.0)).floor_div(by);
+    UOp size = n.measured(many.max(many.like(0)), size_bounds(x.dim(axis)).hi, 0, axis);
+    bool from_start = !first && begin.is_const(0) && step == 1;
+    x = from_start ? Tensor(tensor::slice(x.uop(), size_t(axis), idx(0), size)) : x.take(axis, b + Tensor::arange(size) * f64(step));
+  }
+  return x;
+}
 Tensor slice_10(OnnxNode& n) {
   for (size_t i : {1, 2, 3, 4})
     if (auto d = n.declared(0, i)) return slice_at_run_time(n, *d);
+  if (!n.has_dims(1) || !n.has_dims(2)) return slice_counted(n);
   Shape starts = n.dims(1);
   return slice_of(n, starts, n.dims(2), n.has(3) ? n.ints(3) : first_axes(starts.size()), n.has(4) ? n.ints(4) : Ints(starts.size(), 1));
 }
@@ -252,7 +299,13 @@ Tensor constant(OnnxNode& n) {
 
 Tensor constant_of_shape(OnnxNode& n) {
   auto declared = n.declared(0, 0);
-  Shape s = declared ? dims(IntSpan(*declared)) : n.dims(0);
+  Shape s;
+  if (declared)
+    s = dims(IntSpan(*declared));
+  else {
+    n.require(n[0].rank() == 1 && n[0].dim(0).is_const(), "the shape must be a list of fixed length");
+    for (i64 i = 0; i < n[0].size(0); i++) s.push_back(n.dim_or(0, i, [&](const Tensor& v) { return n.measured(v, std::nullopt, 0, i); }));
+  }
   for (UOp d : s) n.require(size_bounds(d).lo >= 0, "a dimension of ", d.str());
   UOp c = konst(Kind::F32, 0);
   if (n.has_attr("value")) {
@@ -281,7 +334,12 @@ Tensor range(OnnxNode& n) {
     Tensor i = Tensor::arange(normal_dim(max((span + (step - 1)) / step, idx(0))), is_float(d) ? DType(Kind::I64) : d);
     return start + i.cast(d) * delta;
   }
-  n.require(n.is_constant(0) && n.is_constant(1) && n.is_constant(2), "start, limit and delta must be known at compile time");
+  if (!(n.is_constant(0) && n.is_constant(1) && n.is_constant(2))) {
+    Tensor span = start - n[1].reshape(Shape{});  // towards start: -floor(-x) is ceil(x)
+    Tensor count = is_float(d) ? (span.widen() / delta.widen()).floor() : span.floor_div(delta);
+    UOp size = n.measured(count.neg().max(count.like(0)), std::nullopt);
+    return start + Tensor::arange(size).cast(d) * delta;
+  }
   i64 count;
   if (is_float(d)) {
     f64 a = n.number(0), b = n.number(1), s = n.number(2);

@@ -398,6 +398,20 @@ const std::vector<UOp>* size_list(UOp u) {
   return &(k.whole[u.id()] = std::move(r));
 }
 
+UOp size_at(UOp u, i64 i) {
+  if (const std::vector<UOp>* v = size_list(u)) return v->at(size_t(i));
+  if (rank(u) != 1) return {};
+  if (u.is(Op::Cast) && is_int(u.dtype()) && is_int(u.src(0).dtype())) return size_at(u.src(0), i);
+  if (!u.is(Op::Concat)) return {};
+  for (UOp part : u.src()) {
+    if (!shape(part)[0].is_const()) return {};
+    i64 n = shape(part)[0].as_int();
+    if (i < n) return size_at(part, i);
+    i -= n;
+  }
+  return {};
+}
+
 UOp of_elements(DType d, const std::vector<i64>& dims, const std::vector<UOp>& v) {
   TG_CHECK(i64(v.size()) == count_of(dims), v.size(), " elements for dims ", join(dims));
   if (std::all_of(v.begin(), v.end(), [](UOp x) { return x.is_const(); })) {

@@ -58,7 +58,7 @@ def write(out, name, model, variables, shapes=(), sizes=None, high=8, make=None)
     s = session(model)
     if sizes is None:
         choices = [(n, some_sizes(*b)) for n, *b in map(bounds, variables)]
-        longest = max(len(c) for _, c in choices)
+        longest = max([3, *(len(c) for _, c in choices)])
         # Every size of every variable, not every combination; the variables are out of step.
         sizes = [{n: c[(k + i * (k // max(1, len(c)) + (k > 0))) % len(c)] for i, (n, c) in enumerate(choices)} for k in range(longest + 1)]
     folder = os.path.join(out, "node", name)
@@ -167,6 +167,20 @@ GRAPHS = {
                            "r = Range (zero, sq, one) c1 = Constant <value_ints = [1]> () q = Unsqueeze (r, c1) k = Unsqueeze (r, z) d = Sub (k, q) lo = Constant <value = int64 {-4}> () hi = Constant <value = int64 {4}> () "
                            "e = Clip (d, lo, hi) f = Constant <value = int64 {4}> () i = Add (e, f) g = Gather (table, i) y = ReduceSum <keepdims = 0> (g, m1) m1 = Constant <value_ints = [-1]> () }"),
     "float_range": (["T=1..9"], "(float[T] x) => (float[a] y) { s = Shape (x) f = Cast <to = 1> (s) z1 = Constant <value_ints = [0]> () q = Squeeze (f, z1) z = Constant <value = float {0.0}> () o = Constant <value = float {1.0}> () r = Range (z, q, o) y = Add (x, r) }"),
+    # Sizes that the data decides.
+    "non_zero": ([], "(float[3, 5] x) => (int64[a, b] y) { z = Constant <value = float {0.5}> () m = Greater (x, z) y = NonZero (m) }"),
+    "non_zero_of_free": (["N=1..4", "M=1..7"], "(float[N, M] x) => (int64[a, b] y, float[c] v) { z = Constant <value = float {0.5}> () m = Greater (x, z) y = NonZero (m) p = Transpose <perm = [1, 0]> (y) v = GatherND (x, p) }"),
+    "compress": (["N=2..9"], "(float[N, 3] x) => (float[a, b] y, float[c] s) { ax = Constant <value_ints = [1]> () r = ReduceSum <keepdims = 0> (x, ax) z = Constant <value = float {0.0}> () m = Greater (r, z) y = Compress <axis = 0> (x, m) "
+                 "e = Exp (y) s = ReduceSum <keepdims = 0> (e, ax) }"),
+    "range_to_a_value": (["count=0..20"], "(int64[1] n) => (int64[count] y) { z1 = Constant <value_ints = [0]> () q = Squeeze (n, z1) z = Constant <value = int64 {0}> () o = Constant <value = int64 {2}> () y = Range (z, q, o) }"),
+    "range_back": (["count=0..20"], "(float[1] n) => (float[count] y) { z1 = Constant <value_ints = [0]> () a = Abs (n) q = Squeeze (a, z1) z = Constant <value = float {0.0}> () o = Constant <value = float {-0.25}> () y = Range (q, z, o) }"),
+    "slice_to_a_value": (["T=3..9"], "(float[2, T] x, int64[1] n) => (float[a, b] y, float[c, d] z) { z1 = Constant <value_ints = [0]> () o = Constant <value_ints = [1]> () e = Slice (x, z1, n, o) y = Exp (e) big = Constant <value_ints = [100]> () "
+                         "m2 = Constant <value_ints = [-2]> () r = Slice (x, n, m5, o, m2) m5 = Constant <value_ints = [-100]> () z = Neg (r) }"),
+    "top_k_of_a_value": (["T=8..9"], "(float[2, T] x, int64[1] n) => (float[a, b] y, int64[c, d] i) { y, i = TopK (x, n) }"),
+    "zeros_of_a_value": (["c.size=0..8"], "(int64[1] n, float[3] x) => (float[a, b] y) { t = Constant <value_ints = [3]> () s = Concat <axis = 0> (n, t) c = ConstantOfShape (s) y = Add (c, x) }"),
+    "boxes_above": ([], "(float[6, 4] boxes, float[6] scores) => (float[a, b] y, float[c] s) { z = Constant <value = float {0.0}> () m = Greater (scores, z) n = NonZero (m) ax = Constant <value_ints = [0]> () i = Squeeze (n, ax) y = Gather (boxes, i) s = Gather (scores, i) }"),
+    "ragged_softmax": ([], "(float[9] x) => (float[a] y) { z = Constant <value = float {0.0}> () m = Less (x, z) v = Compress (x, m) w = Concat <axis = 0> (v, one) one = Constant <value_floats = [1.0]> () y = Softmax <axis = 0> (w) }"),
+    "unique_words": ([], "(int64[12] x) => (int64[a] y, int64[b] first, int64[c] inverse, int64[d] counts) { y, first, inverse, counts = Unique <sorted = 1> (x) }"),
 }
 
 
