@@ -57,7 +57,8 @@ Tensor at(OnnxNode& n) {
 
 Tensor insert(OnnxNode& n) {
   Tensors all = list(n, 0);
-  n.require(all.empty() || n[1].dtype() == all[0].dtype(), "a tensor of ", name(n[1].dtype()), " for a sequence of ", name(all[0].dtype()));
+  if (!all.empty())
+    n.require(n[1].dtype() == all[0].dtype(), "a tensor of ", name(n[1].dtype()), " for a sequence of ", name(all[0].dtype()));
   i64 p = n.has(2) ? position(n, 2, i64(all.size()), true) : i64(all.size());
   all.insert(all.begin() + p, n[1]);
   return sequence(all);
