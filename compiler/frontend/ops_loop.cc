@@ -98,8 +98,14 @@ class Loop {
     Body b;
     b.inits = inits_;
     b.go = cond_ ? Pool::current().fold(cond_.reshape(Shape{}).uop()) : konst(Kind::Bool, 1);
-    UOp limit = rounds_ ? idx(*rounds_) : UOp();
-    UOp step = tensor::step(id, limit ? limit : idx(kMany));
+    // Of what each round gives there are as many places as rounds, or as the model declares where a run alone knows these.
+    UOp limit = rounds_ && *rounds_ < kMany ? idx(*rounds_) : UOp();
+    std::optional<Ints> declared;
+    bool open = !limit || !sure_;
+    for (size_t i = 0; open && i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, limit ? 1 : 0);
+    if (declared && declared->empty()) declared.reset();
+    UOp places = limit ? limit : declared ? idx((*declared)[0]) : UOp();
+    UOp step = tensor::step(id, places ? places : idx(kMany));
     Tensors carries, in;
     // In every round that runs the condition is true.
     in = {Tensor(cast(step, Kind::I64)), Tensor(konst(Kind::Bool, 1))};
@@ -116,28 +122,35 @@ class Loop {
       if (const char* what = not_tensor(t)) return *why = str("it makes ", what), std::nullopt;
     count_by_rounds(step, carries, &*out);
     b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
-    if (std::optional<i64> n = rounds_until(b.next_go, step)) limit = idx(std::min(*n, rounds_ ? *rounds_ : *n)), b.next_go = konst(Kind::Bool, 1);
+    if (std::optional<i64> n = rounds_ ? rounds_until(b.next_go, step) : std::nullopt) limit = idx(std::min(*n, *rounds_)), b.next_go = konst(Kind::Bool, 1);
     b.next.assign(out->begin() + 1, out->begin() + 1 + i64(carried_));
     b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
     if (rounds_ == 0) return none(b.scans);
     bool all = b.go.is_const(1) && b.next_go.is_const(1);
-    if (scans_ && !(all && limit && limit.as_int() < kMany && (rounds_ || !limit_))) {
-      // As many places as the model declares, which is what its result must have.
-      std::optional<Ints> declared;
-      for (size_t i = 0; i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, n_.is_constant(0) || !n_.has(0) ? 1 : 0);
-      if (!declared || declared->empty())
-        n_.fail("how many rounds it runs is known at run time only, and it gives a value of each round: the size of its output is not known. "
-                "Fix the number of rounds with --fix, or declare the shape of the output");
+    bool counted = scans_ && !(all && limit) && !declared;  // the run finds how many there are
+    if (scans_ && !(all && limit)) {
+      if (!places) n_.integer(0);  // fails: a run alone knows it, and nothing bounds it
       if (limit_ && !limit) {
         UOp most = Tensor(limit_).cast(Kind::I64).reshape(Shape{}).uop();
         b.go = alu(Op::And, {b.go, lt(konst(Kind::I64, 0), most)});
         b.next_go = alu(Op::And, {b.next_go, lt(cast(step + 1, Kind::I64), most)});
       }
-      limit = idx((*declared)[0]);
+      limit = places;
     }
-    b.count = limit ? limit : limit_.cast(Kind::I64).reshape(Shape{}).uop();
+    if (counted) {
+      b.inits.push_back(Tensor(konst(Kind::I64, 0)));
+      carries.push_back(Tensor(tensor::carry({id, i64(carried_)}, Kind::I64, {})));
+      b.next.push_back(Tensor(cast(step + 1, Kind::I64)));
+    }
+    b.count = limit ? limit : limit_ ? limit_.cast(Kind::I64).reshape(Shape{}).uop() : idx(kMany);
     try {
-      return build_loop(n_, id, carries, std::move(b));
+      Tensors r = build_loop(n_, id, carries, std::move(b));
+      if (counted) {
+        UOp size = n_.measured(r[carried_], limit.as_int());
+        r.erase(r.begin() + i64(carried_));
+        for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), size);
+      }
+      return r;
     } catch (const Error& e) {
       return *why = e.what(), std::nullopt;
     }

@@ -176,7 +176,7 @@ class Reader {
       } else if (!next && !worth(u)) {
         known_[u.id()] = {};
         stack.pop_back();
-      } else if (next < u.nsrc() && !u.is(Op::Var)) {
+      } else if (next < u.nsrc() && !u.in(Op::Var | Op::Step)) {
         stack.back().second++;
         stack.push_back({u.src(next), 0});
       } else {
@@ -233,7 +233,7 @@ class Reader {
       }
       return r;
     }
-    if (u.is(Op::Var)) return Numbers{{u}};
+    if (u.in(Op::Var | Op::Step)) return Numbers{{u}};
     if (u.is_const() || u.is(Op::Constant)) return folded(u);
     for (UOp s : u.src())
       if (!known_[s.id()]) return {};

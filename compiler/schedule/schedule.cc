@@ -42,7 +42,10 @@ class Scheduler {
     }
     realized_ = realize(g_.sink, ranges_);
     place_outputs();
-    std::vector<UOp> order = toposort(g_.sink);
+    // What a measured size is made of comes before all that has this size.
+    std::vector<UOp> roots(g_.sink.src().begin() + i64(g_.outputs.size()), g_.sink.src().end());
+    roots.push_back(g_.sink);
+    std::vector<UOp> order = toposort(roots);
     for (UOp u : order)
       for (UOp x : u.src()) readers_[x]++;
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
@@ -58,6 +61,8 @@ class Scheduler {
       if (u.is(Op::Branch)) emit_branch(u);
       if (u.is(Op::Recur)) emit_rounds(u);
       if (realized_.stored[u] && !is_rounds_result(u)) emit(u);
+      for (size_t i = 0; i < g_.measured.size(); i++)
+        if (u == g_.sink.src(g_.outputs.size() + i)) steps_[0].push_back(read(g_.measured[i].var(), u));
     }
     steps_of_call_ = &steps_[0];
     for (bool state : {false, true})
@@ -654,8 +659,6 @@ UOp Buffer::bytes_of_run() const {
 Schedule schedule(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
-  if (!g.measured.empty())
-    fail("the size ", g.measured[0].name, " is known only at run time: kernels of such sizes are not built yet");
   Graph copied = g;
   copied.sink = loops_to_rounds(copy_padded_inputs(prepare_control(hold_state_inputs(g))));
   Schedule s = Scheduler(copied).run();
