@@ -109,17 +109,14 @@ std::optional<Attention> match_attention(UOp u, Memo<std::vector<UOp>>& users) {
   a.product = product_below(a.scores);
   if (!a.product || !has_const_shape(a.product.src(0)) || elems(shape(a.product)) != elems(shape(a.scores))) return {};
   if (!read_here_only(a, users)) return {};
-  std::vector<i64> out = const_shape(u), rows = const_shape(a.scores);
+  std::vector<i64> rows = const_shape(a.scores);
   a.keys = rows.back();
   i64 places = 1;  // of rows
   for (size_t i = 0; i + 1 < rows.size(); i++) places *= rows[i];
   a.depth = elems(shape(a.product.src(0))).as_int() / std::max<i64>(1, elems(shape(a.product)).as_int());
   a.width = elems(shape(u)).as_int() / std::max<i64>(1, places);
-  // The last axis of the results but for the width: queries.
-  a.queries = 1;
-  for (size_t i = out.size(); i-- > 0 && a.queries == 1;)
-    if (i + 1 < out.size()) a.queries = out[i];
-  a.queries = std::max<i64>(a.queries, 1);
+  std::vector<i64> pairs = const_shape(a.product);  // .., queries, keys
+  a.queries = std::max<i64>(pairs.size() > 1 ? pairs[pairs.size() - 2] : 1, 1);
   a.batch = places / a.queries;
   if (a.keys < 2 || a.keys > kMostKeys || a.width < 1 || a.width * places != elems(shape(u)).as_int()) return {};
   return a;

@@ -17,6 +17,7 @@ namespace tg {
 namespace {
 
 constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by itself errs by less
+constexpr f64 kClearly = 0.985;
 constexpr i64 kFewestQueries = 8, kFewestKeys = 16;  // fewer fill no tile of a kernel with rows
 constexpr i64 kTile[] = {0, 2, 4};  // by alternative: f of F(f, 3)
 
@@ -41,7 +42,7 @@ void find_attention(const Graph& g, const Target& target, std::vector<Choice>& o
     choice.label = str("attention ", a->batch, "x", a->queries, " queries ", a->keys, " keys, ", a->depth, " and ", a->width, " wide");
     choice.alternatives = {{"three kernels", split_attention_cycles(*a, target), 0}, {"one kernel", joined_attention_cycles(*a, target), 0}};
     bool large = a->queries >= kFewestQueries && a->keys >= kFewestKeys;
-    choice.picked = wish == 1 || (large && choice.alternatives[1].cycles < choice.alternatives[0].cycles);
+    choice.picked = wish == 1 || (large && choice.alternatives[1].cycles < kClearly * choice.alternatives[0].cycles);
     out.push_back(std::move(choice));
   }
 }
