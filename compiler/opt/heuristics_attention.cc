@@ -22,7 +22,8 @@ struct Loop {
 Loop loop_of(UOp r) { return {r.arg<RangeArg>().id, r.src(0).is_const() ? r.src(0).as_int() : -1}; }
 
 struct Shape {
-  Loop keys;                        // the row
+  Loop keys;                        // the row, or its innermost digit
+  i64 row = 1;                      // its length
   std::vector<Loop> outer, shared;  // output loops around the rows: those along which keys change, and the others
   std::vector<Loop> width;          // output loops that the rows do not see
   i64 depth = 1;                    // products of a score
@@ -35,10 +36,12 @@ std::optional<Shape> shape_of(UOp ast) {
     if (u.is(Op::Store) && memory_of(u.src(0)).is(Op::Row))
       for (UOp x : toposort(u))
         if (x.is(Op::Reduce) && x.src(0).is(Op::Mul) && !scores) scores = u;
-  if (!scores || loops_of(scores).size() != 1) return {};
+  if (!scores || loops_of(scores).empty()) return {};
   Shape s;
-  UOp j = loops_of(scores)[0];
+  UOp j = loops_of(scores).back();  // of several, as where keys lie in panels, the innermost
   s.keys = loop_of(j);
+  s.row = 1;
+  for (UOp r : loops_of(scores)) s.row *= std::max<i64>(loop_of(r).size, 1);
   std::vector<UOp> row = toposort(scores);
   UOp key;  // the LOAD that moves with the keys inside the product
   for (UOp u : row)
@@ -58,6 +61,8 @@ std::optional<Shape> shape_of(UOp ast) {
   if (s.keys.size < 0 || s.width.empty()) return {};
   return s;
 }
+
+constexpr i64 kStackBytes = 1 << 18;  // of rows; a thread's stack is rarely under 512 KB
 
 // Cycles an element of keys and values that comes in from the second cache for each tile of rows; most of it hides behind products.
 constexpr f64 kPanel = 0.03;
@@ -88,11 +93,16 @@ class Planner {
     i64 most = queries.id < 0 ? 1 : std::min<i64>(queries.size, 16), keys = lanes_for(s_.keys.size, lanes), wide = lanes_for(width.size, lanes);
     i64 rows = 1, key_vectors = 1, wide_vectors = 1;
     f64 best = std::numeric_limits<f64>::infinity();
-    auto tile = [&](i64 r) { return std::pair(best_tile(r, s_.keys.size, s_.depth, keys), best_tile(r, width.size, s_.keys.size, wide)); };
+    auto tile = [&](i64 r) {
+      Tile a = best_tile(r, s_.keys.size, s_.depth, keys), b = best_tile(r, width.size, s_.row, wide);
+      a.cost *= f64(s_.row) / f64(s_.keys.size);
+      return std::pair(a, b);
+    };
+    most = std::clamp<i64>(kStackBytes / (4 * s_.row), 1, most);
     for (i64 r = 1; r <= most; r++) {
       auto cost = [&](i64 n) {
         auto [a, b] = tile(n);
-        return a.cost + b.cost + kPanel * f64(s_.keys.size) * f64(s_.depth + width.size);
+        return a.cost + b.cost + kPanel * f64(s_.row) * f64(s_.depth + width.size);
       };
       i64 rest = queries.size % r;
       f64 c = f64(queries.size / r) * cost(r) + (rest ? cost(rest) * 1.02 : 0);
