@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "ir/regions.h"
 #include "schedule/attention.h"
 #include "schedule/cost.h"
 #include "schedule/realize.h"
@@ -34,9 +35,10 @@ void find_attention(const Graph& g, const Target& target, std::vector<Choice>& o
   std::vector<UOp> order = toposort(g.sink);
   if (wish == 0 || std::none_of(order.begin(), order.end(), [](UOp u) { return u.is(Op::Exp); })) return;
   Memo<std::vector<UOp>> users = users_of(g.sink);
+  Regions in = regions(order, std::span(&g.sink, 1));
   for (UOp u : order) {
     std::optional<Attention> a = match_attention(u, users);
-    if (!a) continue;
+    if (!a || in.of[a->product] != in.of[u] || in.of[a->exp] != in.of[u]) continue;  // what a loop does not change is made before it
     Choice choice;
     choice.value = u;
     choice.label = str("attention ", a->batch, "x", a->queries, " queries ", a->keys, " keys, ", a->depth, " and ", a->width, " wide");
