@@ -104,6 +104,7 @@ class Model {
       }
     tgb_tensor t{};
     t.size = sizeof t, t.dtype = s.dtype, t.data = b.data(), t.bytes = b.size();
+    t.rank = s.rank, t.dims = s.dims;  // the largest
     return t;
   }
 

@@ -58,6 +58,7 @@ bool split_lanes(UOp u, UOp* scalar, i64* stride, i64* constant) {
 std::optional<i64> at_task(UOp u, i64 task) {
   if (u.is_const()) return u.as_int();
   if (u.is(Op::Special)) return task;
+  if (u.is(Op::Var)) return u.src(1).as_int();  // the largest
   if (u.nsrc() != 2) return {};
   auto a = at_task(u.src(0), task), b = at_task(u.src(1), task);
   if (!a || !b) return {};
@@ -69,6 +70,8 @@ std::optional<i64> at_task(UOp u, i64 task) {
     case Op::Div: return *b ? *a / *b : 0;  // nothing is negative here
     case Op::FloorMod:
     case Op::Rem: return *b ? *a % *b : 0;
+    case Op::Min: return std::min(*a, *b);
+    case Op::Max: return std::max(*a, *b);
     case Op::Shr: return *a >> *b;
     case Op::Shl: return *a << *b;
     case Op::And: return *a & *b;

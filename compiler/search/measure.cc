@@ -16,6 +16,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/bounds.h"
+#include "ir/canonical.h"
 #include "ir/eval.h"
 #include "ir/loops.h"
 #include "runtime-lite/backend/cpu.h"
@@ -37,7 +39,13 @@ MeasureSubject MeasureSubject::of(UOp ast) {
       MeasureSlot& m = s.slots[size_t(u.arg_int())];
       m.kind = u.dtype().kind;
       m.dims.clear();
-      for (UOp d : u.src()) m.dims.push_back(d.is_const() ? d.as_int() : 0);
+      for (UOp d : u.src()) m.dims.push_back(most(d));
+    }
+  for (UOp u : topo)
+    if (u.is(Op::Var)) {
+      size_t n = size_t(var_number(u));
+      if (s.ints.size() <= n) s.ints.resize(n + 1);
+      s.ints[n] = u.src(1).as_int();
     }
   Memo<i64> terms;
   for (UOp u : topo) {
@@ -45,7 +53,7 @@ MeasureSubject MeasureSubject::of(UOp ast) {
     for (UOp x : u.src()) below = std::max(below, terms[x]);
     if (u.in(Op::Reduce | Op::Fold))
       for (UOp r : closed_ranges(u))
-        if (r.src(0).is_const()) below *= std::max<i64>(1, r.src(0).as_int());
+        if (is_uniform(r.src(0))) below *= std::max<i64>(1, most(r.src(0)));
     terms[u] = std::min<i64>(below, i64(1) << 40);
     if (u.is(Op::Load))
       if (i64 n = slot_of(u.src(0)); n >= 0) s.slots[size_t(n)].read = true;
@@ -85,7 +93,7 @@ MeasuredProgram read_program(Reader& r) {
 
 std::vector<u8> MeasureJob::bytes() const {
   Writer w;
-  w.num(i64(subject.slots.size())), w.num(subject.terms), w.num(subject.rounds);
+  w.num(i64(subject.slots.size())), w.num(subject.terms), w.num(subject.rounds), w.nums(subject.ints);
   for (const MeasureSlot& s : subject.slots)
     w.num(i64(s.kind)), w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.num(s.read), w.num(s.written), w.num(s.limit);
   write_program(w, base);
@@ -97,7 +105,7 @@ MeasureJob MeasureJob::parse(std::span<const u8> b) {
   Reader r{b, "a measurement"};
   MeasureJob j;
   j.subject.slots.resize(r.count());
-  j.subject.terms = r.num(), j.subject.rounds = r.num() != 0;
+  j.subject.terms = r.num(), j.subject.rounds = r.num() != 0, j.subject.ints = r.nums();
   for (MeasureSlot& s : j.subject.slots)
     s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0,
     s.written = r.num() != 0, s.limit = r.num();
@@ -273,7 +281,7 @@ std::vector<u8> in_layout(const std::vector<u8>& rows, const MeasureSlot& s, con
 
 class Program {
  public:
-  explicit Program(const MeasuredProgram& p) : tasks_(p.tasks) {
+  Program(const MeasuredProgram& p, const std::vector<i64>& ints) : tasks_(p.tasks), ints_(ints) {
     tgb::Memory memory{[](void*, size_t n, size_t align) { return aligned_alloc(align, (n + align - 1) / align * align); },
                        [](void*, void* m) { free(m); }, nullptr};
     tgb::Object object{p.object.data(), p.object.size(), 0};
@@ -286,11 +294,12 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   void run(void* const* args) const {
-    for (i64 t = 0; t < tasks_; t++) kernel_(args, nullptr, t);
+    for (i64 t = 0; t < tasks_; t++) kernel_(args, ints_.data(), t);
   }
 
  private:
   i64 tasks_;
+  std::vector<i64> ints_;
   tgb::Image image_{};
   tgb::Kernel kernel_ = nullptr;
 };
@@ -330,7 +339,7 @@ class Bench {
       memcpy(buffers_[i]->data(), initial_[i].data(), initial_[i].size());
       if (!m.written) buffers_[i]->read_only(true);
     }
-    Program base(job.base);
+    Program base(job.base, job.subject.ints);
     checked_run(base, job.base);
     for (size_t i = 0; i < s_.slots.size(); i++) {
       expected_.emplace_back();
@@ -540,9 +549,9 @@ Result<std::vector<u8>> measure_bytes(std::span<const u8> bytes) {
     bench = std::make_unique<Bench>(job);
     of = key;
   }
-  Program base(job.base);
+  Program base(job.base, job.subject.ints);
   if (job.candidate.object.empty()) return time_one(*bench, bench->timed(base, job.base), 0).bytes();
-  Program candidate(job.candidate);
+  Program candidate(job.candidate, job.subject.ints);
   try {
     bench->checked_run(candidate, job.candidate);
   } catch (const Error&) {

@@ -27,6 +27,7 @@ struct MeasureSubject {
   std::vector<MeasureSlot> slots;
   i64 terms = 1;        // of the kernel's sums, all of them one after another: how far two orders of summation may stray
   bool rounds = false;  // floats become integers: a last place may become a whole step
+  std::vector<i64> ints;  // of the launch: VARs at their largest
 
   // Layouts are for the caller to fill in.
   static MeasureSubject of(UOp ast);
