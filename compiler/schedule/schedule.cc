@@ -42,10 +42,7 @@ class Scheduler {
     }
     realized_ = realize(g_.sink, ranges_);
     place_outputs();
-    // What a measured size is made of comes before all that has this size.
-    std::vector<UOp> roots(g_.sink.src().begin() + i64(g_.outputs.size()), g_.sink.src().end());
-    roots.push_back(g_.sink);
-    std::vector<UOp> order = toposort(roots);
+    std::vector<UOp> order = measured_first();
     for (UOp u : order)
       for (UOp x : u.src()) readers_[x]++;
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
@@ -62,7 +59,7 @@ class Scheduler {
       if (u.is(Op::Recur)) emit_rounds(u);
       if (realized_.stored[u] && !is_rounds_result(u)) emit(u);
       for (size_t i = 0; i < g_.measured.size(); i++)
-        if (u == g_.sink.src(g_.outputs.size() + i)) steps_[0].push_back(read(g_.measured[i].var(), u));
+        if (u == g_.sink.src(g_.outputs.size() + i)) measure(g_.measured[i].var(), u);
     }
     steps_of_call_ = &steps_[0];
     for (bool state : {false, true})
@@ -74,6 +71,30 @@ class Scheduler {
   }
 
  private:
+  // Sources first, and before all what the sizes that the run finds are made of, size by size: what has such a size comes after it is read.
+  std::vector<UOp> measured_first() {
+    std::vector<UOp> roots;
+    for (size_t i = 0; i < g_.measured.size(); i++) roots.push_back(g_.sink.src(g_.outputs.size() + i));
+    roots.push_back(g_.sink);
+    std::vector<UOp> order = toposort(roots);
+    u32 known = 0;  // sizes that are read by now
+    for (UOp u : order) {
+      known_sizes_[u] = known;
+      for (size_t i = 0; i < g_.measured.size(); i++)
+        if (u == roots[i]) known = std::max(known, u32(i + 1));
+    }
+    return order;
+  }
+  void measure(UOp size, UOp value) { steps_of_call_->push_back(value.is_const() ? set(size, idx(value.as_int())) : read(size, value)); }
+  // Are the sizes of a buffer of this shape known when u is computed?
+  bool sizes_are_known(const Shape& sizes, UOp u) {
+    if (g_.measured.empty()) return true;
+    for (UOp x : toposort(sizes))
+      for (size_t i = known_sizes_[u]; x.is(Op::Var) && i < g_.measured.size(); i++)
+        if (x == g_.measured[i].var()) return false;
+    return true;
+  }
+
   // Calls as the steps meet them.
   void order_calls() {
     std::vector<Call> calls;
@@ -125,8 +146,8 @@ class Scheduler {
       Place p = places_[u];
       if (p.begin.empty()) p.begin.assign(rank(u), idx(0));
       p.begin[axis] = p.begin[axis] + begin;
-      // A branch with a home of its own, or in two places at once, is copied.
-      if (realized_.stored[s] && !placed_[s]) {
+      // A branch with a home of its own, or in two places at once, is copied, and one that is made before the sizes of the whole are known.
+      if (realized_.stored[s] && !placed_[s] && sizes_are_known(s_.buffers[p.buffer].shape, s)) {
         places_[s] = p;
         placed_[s] = 1;
       }
@@ -611,7 +632,7 @@ class Scheduler {
   std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
   Memo<u8> placed_;
   Memo<Place> places_;
-  Memo<u32> readers_;
+  Memo<u32> readers_, known_sizes_;  // known_sizes_: how many of the measured sizes are read before the node is computed
   std::map<std::pair<i64, i64>, Place> carries_;  // by LOOP's number and index
   std::map<i64, UOp> rounds_;                    // by LOOP's number: the variable that counts its rounds, and is their number in the end
   std::vector<std::vector<Step>> steps_;         // by region

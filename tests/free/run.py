@@ -106,4 +106,27 @@ def the_need_grows_with_the_size(c):
 
 
 CHECKS.append(the_need_grows_with_the_size)
+
+
+def sizes_that_the_data_give(c):
+    """As many rows as there are different numbers: products, a norm over them, a box beside rows that were made before."""
+    nodes = [op("Unique", "x", "p i j n"), op("Unsqueeze", "p one", "q"), op("MatMul", "q w", "a"), op("Softmax", "a", "s", axis=0), op("Exp", "b", "e"),
+             op("Concat", "e s a", "y", axis=0), op("Transpose", "s", "t", perm=[1, 0]), op("MatMul", "t a", "u"), op("Concat", "e0 q", "v", axis=1),
+             op("Exp", "q", "e0")]
+    nodes[-1], nodes[-2] = nodes[-2], nodes[-1]
+    path = c.model(nodes, [("x", ["N"]), ("b", [6, 24])], [("y", ["r", 24]), ("t", [24, "q"]), ("u", [24, 24]), ("v", ["q", 2])],
+                   [("w", W(1, 1, 24)), ("one", ints(1))])
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for options, sizes in ((("--shape", "x=30"), (30,)), (("--shape", "x=7"), (7,))):
+        for extra in EVERYWHERE:
+            c.env = {**c.env, "NOOPT": "0", "DEV": "CPU", **extra}
+            with c.open(c.compile(path, *options)) as m:
+                for n in sizes:
+                    for different in (1, 3, 100, 7):
+                        x, b = np.random.default_rng(n).integers(0, different, n).astype(np.float32) / 4, random(n, 6, 24)
+                        for got, want, (name, _, _) in zip(m.run(x, b), session.run(None, {"x": x, "b": b}), m.outputs):
+                            close(got, want, f"{extra} {name} of {different} in {n}", 5e-5)
+
+
+CHECKS.append(sizes_that_the_data_give)
 harness.run_checks("free", __doc__, CHECKS, Case)
