@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -22,6 +23,7 @@ class Merger {
 
   BundleDesc run() {
     out_ = std::move(parts_[0].bundle);
+    for (size_t p = 0; p < parts_.size(); p++) join_vars(p ? parts_[p].bundle : out_, p);
     for (size_t p = 1; p < parts_.size(); p++) check_same(parts_[p].bundle);
     sizes();
     remember_constants();
@@ -39,9 +41,24 @@ class Merger {
                dims_text(y[i]), " in another: name, dtype and rank must be the same in all");
     };
     side(out_.inputs, b.inputs, "input"), side(out_.outputs, b.outputs, "output");
-    if (!out_.vars.empty() || !b.vars.empty()) fail("--shape given several times for an input and --var exclude each other: take variants or free sizes");
     for (size_t i = 0; i < out_.states.size(); i++)
       if (out_.states[i].bytes != b.states[i].bytes) fail("--state ", out_.states[i].output, "=", out_.states[i].input, ": its size must be the same in all variants");
+  }
+
+  // Variables that a run sets itself, measured sizes and rounds of loops: one for all parts where the name is the same, with each part's own bounds.
+  void join_vars(BundleDesc& b, size_t p) {
+    for (const bundle::Signature& s : b.inputs)
+      for (const bundle::Dim& d : s.dims)
+        if (!d.size.is_constant()) fail("--shape given several times for an input and --var exclude each other: take variants or free sizes");
+    std::vector<u32> to;
+    for (const bundle::Var& v : p ? b.vars : std::vector<bundle::Var>(b.vars)) {
+      auto same = std::find_if(out_.vars.begin(), out_.vars.end(), [&](const bundle::Var& x) { return x.name == v.name; });
+      to.push_back(u32(same - out_.vars.begin()));
+      if (same == out_.vars.end()) out_.vars.push_back(v);
+      else same->min = std::min(same->min, v.min), same->max = std::max(same->max, v.max), same->multiple = std::gcd(same->multiple, v.multiple);
+      b.variants[0].bounds.push_back({to.back(), v.min, v.max});
+    }
+    if (p) renumber_vars(b, to);
   }
 
   // The values of one axis over the parts.
@@ -62,7 +79,7 @@ class Merger {
         if (fresh) {
           auto [lo, hi] = std::minmax_element(v.begin(), v.end());
           out_.vars.push_back({str(out_.inputs[i].name, ".", k), *lo, *hi, 1});
-          values_.push_back(v);
+          values_.push_back(v), var_.push_back(it->second);
         }
         out_.inputs[i].dims[k] = {Expr::var(it->second), out_.vars[it->second].name, i32(it->second)};
       }
@@ -71,9 +88,18 @@ class Merger {
         if (std::all_of(values_.begin(), values_.end(), [&](const auto& v) { return v[p] == v[q]; })) fail("--shape: two variants have the same sizes");
     for (size_t i = 0; i < out_.outputs.size(); i++)
       for (size_t k = 0; k < out_.outputs[i].dims.size(); k++) {
+        bundle::Dim& d = out_.outputs[i].dims[k];
+        bool measured = !d.size.is_constant(), same = true;
+        for (size_t p = 1; p < parts_.size(); p++) {
+          const Expr& e = parts_[p].bundle.outputs[i].dims[k].size;
+          measured |= !e.is_constant(), same &= e.code == d.size.code && e.value == d.size.value;
+          if (d.size.most && e.most) d.size.most = std::max(*d.size.most, *e.most);
+        }
+        if (measured && !same)
+          fail("--shape: axis ", k, " of output \"", out_.outputs[i].name, "\" is a size that the run finds, another one in each variant; compile them apart");
+        if (measured) continue;
         std::vector<i64> v = values(&BundleDesc::outputs, i, k);
         if (constant(v)) continue;
-        bundle::Dim& d = out_.outputs[i].dims[k];
         if (auto it = var_of.find(v); it != var_of.end()) {
           d = {Expr::var(it->second), out_.vars[it->second].name, i32(it->second)};
           continue;
@@ -90,13 +116,13 @@ class Merger {
   Expr is_variant(size_t p) {
     Expr e(1);
     for (u32 x = 0; x < values_.size(); x++) {
-      Expr here = Expr::op(tgf::ExprOp::Eq, Expr::var(x), Expr(values_[x][p]));
+      Expr here = Expr::op(tgf::ExprOp::Eq, Expr::var(var_[x]), Expr(values_[x][p]));
       e = x ? Expr::op(tgf::ExprOp::And, e, here) : here;
     }
     return e;
   }
   void bound(bundle::Variant& v, size_t p) {
-    for (u32 x = 0; x < values_.size(); x++) v.bounds.push_back({x, values_[x][p], values_[x][p]});
+    for (u32 x = 0; x < values_.size(); x++) v.bounds.push_back({var_[x], values_[x][p], values_[x][p]});
   }
 
   static Digest key(const ConstantData& c) {
@@ -156,22 +182,80 @@ class Merger {
   }
 
   static void renumber(bundle::Block& b, const std::vector<u32>& program) {
-    for (bundle::Command& c : b.commands) {
-      if (auto* batch = std::get_if<bundle::Batch>(&c)) {
+    each_command(b, [&](bundle::Command& c) {
+      if (auto* batch = std::get_if<bundle::Batch>(&c))
         for (bundle::Step& s : batch->steps)
           if (auto* l = std::get_if<bundle::Launch>(&s)) l->program = program[l->program];
-      } else if (auto* branch = std::get_if<bundle::If>(&c)) {
+    });
+  }
+  template <class F>
+  static void each_command(bundle::Block& b, F f) {
+    for (bundle::Command& c : b.commands) {
+      f(c);
+      if (auto* branch = std::get_if<bundle::If>(&c)) {
         for (auto* side : {&branch->then, &branch->otherwise})
-          if (*side) renumber(**side, program);
+          if (*side) each_command(**side, f);
       } else if (auto* loop = std::get_if<bundle::While>(&c)) {
-        renumber(*loop->body, program);
+        each_command(*loop->body, f);
       }
     }
   }
 
+  static void renumber(Expr& e, const std::vector<u32>& to) {
+    for (size_t i = 0; i < e.code.size(); i++) {
+      auto op = tgf::ExprOp(e.code[i]);
+      if (op == tgf::ExprOp::Const8) i += 1;
+      else if (op == tgf::ExprOp::Const) i += 8;
+      else if (op == tgf::ExprOp::Var) {
+        u32 v = to[size_t(e.code[i + 1] | e.code[i + 2] << 8)];
+        e.code[i + 1] = u8(v), e.code[i + 2] = u8(v >> 8);
+        i += 2;
+      }
+    }
+  }
+  static void renumber_vars(BundleDesc& b, const std::vector<u32>& to) {
+    for (bundle::Signature& s : b.outputs)
+      for (bundle::Dim& d : s.dims) {
+        renumber(d.size, to);
+        if (d.var >= 0) d.var = i32(to[size_t(d.var)]);
+      }
+    bundle::Variant& v = b.variants[0];
+    for (bundle::Buffer& u : v.buffers) {
+      renumber(u.bytes, to);
+      if (u.image) renumber(u.image->width, to), renumber(u.image->height, to);
+    }
+    auto command = [&](bundle::Command& c) {
+      if (auto* batch = std::get_if<bundle::Batch>(&c)) {
+        for (bundle::Step& s : batch->steps) {
+          if (auto* l = std::get_if<bundle::Launch>(&s)) {
+            for (Expr& e : l->ints) renumber(e, to);
+            for (Expr& e : l->grid) renumber(e, to);
+            for (auto* e : {&l->flops, &l->bytes})
+              if (*e) renumber(**e, to);
+          } else if (auto* copy = std::get_if<bundle::Copy>(&s)) {
+            renumber(copy->from_offset, to), renumber(copy->to_offset, to), renumber(copy->bytes, to);
+          }
+        }
+      } else if (auto* read = std::get_if<bundle::ReadVar>(&c)) {
+        read->var = to[read->var];
+        renumber(read->offset, to);
+      } else if (auto* set = std::get_if<bundle::SetVar>(&c)) {
+        set->var = to[set->var];
+        renumber(set->value, to);
+      } else if (auto* branch = std::get_if<bundle::If>(&c)) {
+        renumber(branch->cond, to);
+      } else if (auto* loop = std::get_if<bundle::While>(&c)) {
+        renumber(loop->cond, to);
+      }
+    };
+    each_command(v.body, command);
+    if (v.prepare) each_command(*v.prepare, command);
+  }
+
   std::vector<Captured>& parts_;
   BundleDesc out_;
-  std::vector<std::vector<i64>> values_;  // of each variable, by part
+  std::vector<std::vector<i64>> values_;  // of each size that differs, by part
+  std::vector<u32> var_;                  // which variable it is
   std::map<Digest, u32> constant_;        // -> of the bundle
 };
 

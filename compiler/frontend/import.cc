@@ -387,6 +387,7 @@ class Importer {
           if (is_wide() && p.op_type() == "Cast" && wide_cast(p)) out = {in[0].cast(opt_.default_float)}, ok = true;
           OnnxNode n(p, opset, std::move(in));
           n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of, n.measure_ = &measure;
+          n.require_ = &require, n.sides_ = &sides_;
           names_ = names, opsets_ = &opsets;
           if (!ok) out = row->fn(n);
           ok = true;
@@ -546,6 +547,12 @@ class Importer {
     self->measured_.push_back(count);
     return m.var();
   }
+  // A size that can only be 1 is a condition of the run.
+  static void require(void* ctx, const std::string& what, UOp holds) {
+    Importer* self = static_cast<Importer*>(ctx);
+    self->g_.measured.push_back({what, 1, 1, 1});
+    self->measured_.push_back(holds);
+  }
   static std::optional<Ints> declared_shape(void* ctx, const std::string& value) {
     Importer* self = static_cast<Importer*>(ctx);
     auto it = self->declared_.find(value);
@@ -588,6 +595,7 @@ class Importer {
   std::unordered_map<std::string, std::vector<std::string>> declared_names_;  // of values' dimensions, "" where there is none
   std::unordered_set<std::string> used_vars_;                                 // of --var
   std::vector<UOp> measured_;                                                 // the values of g_.measured
+  int sides_ = 0;                                                             // of branches that only the run knows, around the node being built
   std::vector<std::string> problems_;
   std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;  // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;

@@ -111,6 +111,12 @@ UOp OnnxNode::measured(const Tensor& count, std::optional<i64> most, size_t k, i
   if (const std::vector<UOp>* v = size_list(n)) return v->at(0);
   return measure_(ctx_, k < size_t(p_.output_size()) ? p_.output(int(k)) : op(), axis, n, most);
 }
+void OnnxNode::must_be(const Tensor& condition, bool wanted, const std::string& what) const {
+  TG_CHECK(require_, "an OnnxNode without an importer");
+  if (*sides_) fail(what, ", which can be checked outside of other branches only");
+  Tensor holds = wanted ? condition : condition.eq(Tensor::full(condition.shape(), Kind::Bool, 0));
+  require_(ctx_, str(where(), ": ", what), holds.cast(Kind::I64).reshape(Shape{}).uop());
+}
 Ints OnnxNode::ints(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {
     Ints r;

@@ -109,6 +109,18 @@ class OnnxNode {
     return otherwise((x.rank() ? x.shrink(0, e, 1) : x).cast(Kind::I64).reshape(Shape{}));
   }
 
+  // A run whose condition is not `wanted` is an error of the run, which says what; inside a side of a branch that is not known here it fails.
+  void must_be(const Tensor& condition, bool wanted, const std::string& what) const;
+  // Says something to the user.
+  void note(const std::string& text) const { note_(ctx_, str(where(), ": ", text)); }
+  // While it lives, what is built is a side of a branch whose condition only the run knows.
+  struct Side {
+    explicit Side(const OnnxNode& n) : depth(*n.sides_) { depth++; }
+    ~Side() { depth--; }
+    Side(const Side&) = delete;
+    int& depth;
+  };
+
   // --- attributes
   bool has_attr(std::string_view name) const { return attrs_.count(name); }
   i64 attr(std::string_view name, int def) const { return attr(name, i64(def)); }
@@ -155,8 +167,10 @@ class OnnxNode {
   Attrs attrs_;
   Subgraph subgraph_ = nullptr;
   void* ctx_ = nullptr;
+  int* sides_ = nullptr;
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
   std::optional<Ints> (*declared_)(void* ctx, const std::string& value) = nullptr;
+  void (*require_)(void* ctx, const std::string& what, UOp holds) = nullptr;
   UOp (*measure_)(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) = nullptr;
   void (*note_)(void* ctx, const std::string& text) = nullptr;
 };

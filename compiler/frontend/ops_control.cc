@@ -19,7 +19,21 @@ bool is_there(const Tensor& t) {
 Tensors if_op(OnnxNode& n) {
   n.require(n[0].numel() == 1 && n[0].dtype() == DType(Kind::Bool), "the condition must be one bool");
   if (n.is_constant(0)) return n.subgraph(n.attr_graph(n.constant(0).v[0] ? "then_branch" : "else_branch"));
-  Tensors yes = n.subgraph(n.attr_graph("then_branch")), no = n.subgraph(n.attr_graph("else_branch"));
+  Tensors sides[2];
+  std::string why[2];
+  for (int i = 0; i < 2; i++) {
+    OnnxNode::Side side(n);
+    if (auto built = n.try_subgraph(n.attr_graph(i ? "else_branch" : "then_branch"), {}, &why[i])) sides[i] = std::move(*built);
+  }
+  // Sides for other sizes than these cannot be built: then the other one must be taken.
+  n.require(why[0].empty() || why[1].empty(), "neither branch can be computed: ", why[0], "; ", why[1]);
+  for (int i = 0; i < 2; i++)
+    if (!why[i].empty()) {
+      n.must_be(n[0], i == 1, str("only its ", i ? "then_branch" : "else_branch", " can be computed at these shapes"));
+      n.note(str("the other branch is an error of the run: ", why[i]));
+      return sides[1 - i];
+    }
+  Tensors &yes = sides[0], &no = sides[1];
   n.require(yes.size() == no.size(), "the branches have ", yes.size(), " and ", no.size(), " outputs");
   UOp c = n[0].reshape(Shape{}).uop();
   std::vector<UOp> a, b;

@@ -12,7 +12,7 @@ sys.path[:0] = [os.path.dirname(HERE), os.path.join(os.path.dirname(os.path.dirn
 import harness
 import manifest
 from harness import Failure, Outcome
-from libtgb import Model
+from libtgb import Model, TgbError
 
 import numpy as np
 import onnxruntime
@@ -59,6 +59,13 @@ def stream(tools, build, entry, work, seconds):
             worst, speech = max(worst, error), speech + (want.max() > 0.5)
             if not error <= TOLERANCE:
                 raise Failure("wrong", f"step {step}: {got.ravel()[0]:.6f}, expected {want.ravel()[0]:.6f}")
+        # At 8 kHz a step has other sizes: that side of the model's If cannot run here.
+        try:
+            model.run(*[x[None] if name == "input" else np.array(8000) for name, _, _ in model.inputs])
+            raise Failure("wrong", "8 kHz ran in steps for 16 kHz")
+        except TgbError as e:
+            if "can be computed" not in str(e):
+                raise Failure("wrong", str(e))
     share = speech / (step + 1)
     if not 0.2 < share < 0.8:
         raise Failure("failed", f"the model takes {share:.0%} of the sound for speech: the test says little")

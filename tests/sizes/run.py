@@ -11,7 +11,9 @@ import harness
 from libtgb import TgbError
 from small import F, Case, close, need, random
 
+import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto, helper
 from onnx.helper import make_node as op
 
 CHECKS = []
@@ -75,6 +77,34 @@ def state_is_shared(c):
             x = random(k, n)
             total += x.sum()
             close(m.run(x)[0], total, f"run {k}", 1e-5)
+
+
+@check
+def sizes_that_the_run_finds(c):
+    path = c.model([op("NonZero", ["x"], ["i"]), op("Cast", ["i"], ["y"], to=F)], [("x", ["n"])], [("y", [1, "found"])])
+    x, z = random(1, 5), random(2, 9)
+    x[1] = z[3] = z[4] = 0
+    agree(c, c.compile(path, *shapes("x=5", "x=9")), path, [[x], [z], [np.zeros(5, np.float32)], [np.ones(9, np.float32)]])
+
+
+@check
+def a_branch_for_other_sizes(c):
+    """The side that cannot be computed at this shape is an error of the run, not of the compilation."""
+    side = lambda w: helper.make_graph([op("MatMul", ["x", w], [f"y_{w}"])], w, [], [helper.make_tensor_value_info(f"y_{w}", F, None)])
+    path = c.model([op("If", ["short"], ["y"], name="pick", then_branch=side("a"), else_branch=side("b"))],
+                   [("x", ["n", "k"]), ("short", [], TensorProto.BOOL)], [("y", ["n", 4])], [("a", random(1, 3, 4)), ("b", random(2, 5, 4))])
+    bundle = c.compile(path, *shapes("x=2x3", "x=2x5"))
+    x, z = random(3, 2, 3), random(4, 2, 5)
+    with c.open(bundle) as m:
+        for _ in range(2):
+            close(m.run(x, True)[0], x @ random(1, 3, 4), "the short one")
+            close(m.run(z, False)[0], z @ random(2, 5, 4), "the long one")
+            for bad, short, taken in ((x, False, "then_branch"), (z, True, "else_branch")):
+                try:
+                    m.run(bad, short)
+                    need(False, "it ran")
+                except TgbError as e:
+                    need(f"only its {taken} can be computed" in str(e) and "pick" in str(e), str(e))
 
 
 @check
