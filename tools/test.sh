@@ -54,6 +54,7 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/malformed/run.py $share --build "$build" || failed+=("tests/malformed")
   step "models"
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
+  .venv/bin/python tests/models/stream.py --build "$build" || failed+=("tests/models/stream.py")
   step "documents"
   .venv/bin/python tests/docs/run.py --build "$build" || failed+=("tests/docs")
 fi
