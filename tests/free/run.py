@@ -97,6 +97,21 @@ add("attention", {"x": ["B", "N", 32]}, [op("MatMul", f"x {w}", f"{w}0") for w i
 add("multiples", {"x": ["N", 48]}, [op("MatMul", "x w", "a"), op("Softmax", "a", "y", axis=0)], [("w", W(1, 48, 40))], ("N=16..64:16",), (16, 32, 48, 64))
 
 
+def recurrent(kind, gates, directions, **attributes):
+    """Steps and rows of a recurrent layer: one loop in one kernel, whose rounds and rows the run gives."""
+    sizes = ((1, 1), (2, 1), (7, 3), (33, 2), (40, 4))
+    add(f"{kind.lower()}_{directions}", {"x": ["N", "B", 10]}, [op(kind, "x w r b", "y", hidden_size=24, direction="bidirectional" if directions == 2 else "forward", **attributes)],
+        [("w", W(1, directions, gates * 24, 10) * 0.3), ("r", W(2, directions, gates * 24, 24) * 0.3), ("b", W(3, directions, 2 * gates * 24) * 0.3)],
+        variables=("N=1..40", "B=1..4"), sizes=sizes, rank=4, env=EVERYWHERE)
+
+
+recurrent("LSTM", 4, 1)
+recurrent("LSTM", 4, 2)
+recurrent("GRU", 3, 1, linear_before_reset=1)
+recurrent("GRU", 3, 2)
+recurrent("RNN", 1, 2)
+
+
 def the_need_grows_with_the_size(c):
     path = c.model([op("Exp", "x", "a"), op("Softmax", "a", "b", axis=0), op("Softmax", "b", "y", axis=1)], [("x", ["N", "N"])], [("y", ["N", "N"])])
     code, out, err = harness.call([c.tools["tgb"], "info", "--bounds", c.compile(path, "--var", "N=1..401")], 60, c.env)
