@@ -43,6 +43,14 @@ Tensors if_op(OnnxNode& n) {
     for (const Tensor& t : {yes[i], no[i]})
       if (const char* what = not_tensor(t)) n.fail("output ", i, " is ", what, "; with a condition known only at run time branches give tensors");
     n.require(yes[i].dtype() == no[i].dtype(), "output ", i, " is ", name(yes[i].dtype()), " in one branch and ", name(no[i].dtype()), " in the other");
+    if (!same_shape(yes[i].shape(), no[i].shape()))
+      if (std::optional<Ints> d = n.declared(i, 0)) {
+        bool fits[] = {same_shape(yes[i].shape(), dims(IntSpan(*d))), same_shape(no[i].shape(), dims(IntSpan(*d)))};
+        if (fits[0] != fits[1]) {
+          n.must_be(n[0], fits[0], str("only its ", fits[0] ? "then_branch" : "else_branch", " gives the shape that the model declares"));
+          return sides[fits[0] ? 0 : 1];
+        }
+      }
     n.require(same_shape(yes[i].shape(), no[i].shape()), "output ", i, " is ", shape_text(yes[i].shape()), " in one branch and ",
               shape_text(no[i].shape()), " in the other; with a condition known only at run time both need one shape: fix the condition with --fix, or make the shapes equal");
     if (is_there(yes[i]) && is_there(no[i])) {

@@ -349,6 +349,40 @@ TEST(If, BranchesOfDifferentShapesAreRefused) {
             "MODEL: If node \"If_y\" (opset 20): output 0 is (2) in one branch and (1, 2) in the other; with a condition known only "
             "at run time both need one shape: fix the condition with --fix, or make the shapes equal");
 }
+TEST(If, ABranchThatCannotBeIsDemandedNotToBeTaken) {
+  Model m;
+  m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
+  auto& n = m.node("If", {"c"}, {"y"});
+  auto* yes = branch(n, "then_branch");
+  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
+  yes->add_output()->set_name("t");
+  auto* no = branch(n, "else_branch");
+  Model::fill(no->add_node(), "MatMul", {"x", "missing"}, {"t"});
+  no->add_output()->set_name("t");
+  m.weight("missing", f32s({3}, {1, 2, 3}));
+  Graph g = m.load();
+  ASSERT_EQ(g.measured.size(), 1u);
+  EXPECT_EQ(g.measured[0].min, 1);
+  EXPECT_EQ(g.measured[0].max, 1);
+  EXPECT_NE(g.measured[0].name.find("only its then_branch can be computed"), std::string::npos) << g.measured[0].name;
+  EXPECT_EQ(m.run({int_values(Kind::Bool, {}, std::vector<i64>{1}), f32s({2}, {1, -2})})[0], f32s({2}, {-1, 2}));
+}
+TEST(Loop, AConditionOfTheRoundAloneIsANumberOfRounds) {
+  Model m;
+  m.input("x", Kind::F32, {"2"}).output("y").output("all");
+  m.weight("most", int_values(Kind::I64, {}, std::vector<i64>{100}));
+  m.weight("three", int_values(Kind::I64, {}, std::vector<i64>{3}));
+  auto& n = m.node("Loop", {"most", "", "x"}, {"y", "all"});
+  auto* body = branch(n, "body");
+  for (const char* name : {"i", "c", "p"}) body->add_input()->set_name(name);
+  Model::fill(body->add_node(), "Add", {"p", "p"}, {"q"});
+  Model::fill(body->add_node(), "Less", {"i", "three"}, {"go"});
+  for (const char* name : {"go", "q", "p"}) body->add_output()->set_name(name);
+  Graph g = m.load();
+  Arena::Scope scope(*g.arena);
+  EXPECT_EQ(shape_text(g.outputs[1].dims), "(4, 2)");
+  EXPECT_EQ(m.run({f32s({2}, {1, 2})})[0], f32s({2}, {16, 32}));
+}
 TEST(Nesting, BeyondSixtyFourIsRefused) {
   auto nested = [](int depth) {
     Model m;
