@@ -250,7 +250,7 @@ class Scheduler {
   }
   // The value is made where it is wanted, if it is made then.
   void place_in(UOp u, const Place& p, u32 where) {
-    if (realized_.stored[u] && !placed_[u] && region(u) == where) places_[u] = p, placed_[u] = 1;
+    if (realized_.stored[u] && !placed_[u] && region(u) == where && sizes_are_known(s_.buffers[p.buffer].shape, u)) places_[u] = p, placed_[u] = 1;
   }
   void copy_into(UOp u, const Place& p) {
     if (realized_.stored[u] || is_kept(u)) {
