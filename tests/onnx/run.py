@@ -121,11 +121,11 @@ def inputs_to_fix(message, inputs, feeds, fixed):
     return by_name or short
 
 
-def compile_fixing(tools, model, bundle, shapes, inputs, feeds, timeout, env, names):
+def compile_fixing(tools, model, bundle, shapes, inputs, feeds, timeout, env, names, free=()):
     """Compiles; where the value of an input is asked for, again with it as a constant. The names of the inputs fixed so."""
     fixed = {}
     while True:
-        options = [a for n, p in fixed.items() for a in ("--fix", f"{n}={p}")]
+        options = [*free, *(a for n, p in fixed.items() for a in ("--fix", f"{n}={p}"))]
         try:
             harness.compile_model(tools, model, bundle, {n: d for n, d in shapes.items() if n not in fixed}, timeout, env, names, options)
             return fixed
@@ -134,6 +134,15 @@ def compile_fixing(tools, model, bundle, shapes, inputs, feeds, timeout, env, na
             if not more:
                 raise
             fixed.update({v.name: p for v, p in zip(inputs, feeds) if v.name in more})
+
+
+def free_sizes(folder):
+    """Options of tgaot compile, if the case keeps sizes free (onnx_eval/free_cases.py); then one bundle serves all its data sets."""
+    path = os.path.join(folder, "vars")
+    if not os.path.exists(path):
+        return None
+    with open(path) as f:
+        return [a for line in f.read().split() for a in ("--var" if ".." in line else "--shape", line)]
 
 
 def data_sets(folder, model, work):
@@ -174,17 +183,17 @@ def run_case(tools, folder, work, env, timeout):
     if any(tensor_type(v) is None for v in [*inputs, *model.graph.output]):
         harness.compile_model(tools, path, os.path.join(work, "no.tgb"), {}, timeout, env, names)
         raise Failure("failed", "compiled, though it takes or gives other things than tensors")
-    compiled = {}
+    compiled, free = {}, free_sizes(folder)
     for feeds, wants in data_sets(folder, model, work):
         shapes = {}
-        for v, p in zip(inputs, feeds):
+        for v, p in zip(inputs, feeds) if free is None else ():
             dims = tensor_type(v).shape.dim
             if not tensor_type(v).HasField("shape") or any(not d.HasField("dim_value") for d in dims):
                 shapes[v.name] = list(read_tensor(p).dims)
         key = str(shapes)
         if key not in compiled:
             bundle = os.path.join(work, f"{len(compiled)}.tgb")
-            fixed = compile_fixing(tools, path, bundle, shapes, inputs, feeds, timeout, env, names)
+            fixed = compile_fixing(tools, path, bundle, shapes, inputs, feeds, timeout, env, names, free or ())
             ever_fixed |= set(fixed)
             if not fixed:
                 compiled[key] = bundle, fixed
