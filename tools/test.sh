@@ -46,6 +46,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/sizes/run.py --build "$build" || failed+=("tests/sizes")
   step "free sizes"
   .venv/bin/python tests/free/run.py --build "$build" || failed+=("tests/free")
+  .venv/bin/python tests/onnx_eval/free_cases.py "$build/free_cases" || failed+=("tests/onnx_eval/free_cases.py")
+  .venv/bin/python tests/onnx/run.py --data "$build/free_cases" --build "$build" || failed+=("tests/onnx with free cases")
   step "models fetched"
   .venv/bin/python models/fetch.py ${share/--tenth/--small} || failed+=("models/fetch.py")
   step "ONNX cases"
@@ -55,6 +57,7 @@ if [ "$preset" = release ]; then
   step "models"
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
   .venv/bin/python tests/models/stream.py --build "$build" || failed+=("tests/models/stream.py")
+  .venv/bin/python tests/models/run.py --var ${share/--tenth/--small} --build "$build" || failed+=("tests/models with free sizes")
   step "documents"
   .venv/bin/python tests/docs/run.py --build "$build" || failed+=("tests/docs")
 fi
