@@ -77,9 +77,15 @@ void make_borders(Schedule& s) {
       if (std::find(time.uses[t].begin(), time.uses[t].end(), b) != time.uses[t].end()) at.push_back(i64(t));
     return std::all_of(time.sides.begin(), time.sides.end(), [&](const Span& side) { return !side.holds(at.front()) || side.holds(at.back()); });
   };
+  // A call stores the border of its first slot.
+  auto stores_it = [&](u32 b) {
+    for (const Call& c : s.calls)
+      if (std::find(c.buffers.begin(), c.buffers.end(), b) != c.buffers.end()) return c.buffers[0] == b;
+    return false;
+  };
   for (auto& [b, n] : needs) {
     Buffer& buf = s.buffers[b];
-    if (!always_made(b)) continue;
+    if (!always_made(b) || !stores_it(b)) continue;
     double grown = 1;
     bool any = false;
     for (size_t a = 0; a < buf.dims.size(); a++) {

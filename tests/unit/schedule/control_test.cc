@@ -143,3 +143,13 @@ TEST_F(Control, ABorderIsNotLeftToOneSide) {
   kernels(conv(tensor::get(b, 0), w, 1));
   for (const Call& c : s.calls) EXPECT_FALSE(c.border) << c.name;
 }
+TEST_F(Control, ABorderIsStoredByACallWhoseFirstSlotItIs) {
+  UOp x = input({1, 2, 8, 8}), w = weight({2, 2, 3, 3}), c = carry(0, {1, 2, 8, 8});
+  UOp l = tensor::loop(0, idx(5), yes(), std::vector<UOp>{x}, yes(), std::vector<UOp>{c * c}, {});
+  kernels(conv(tensor::get(l, 0), w, 1));
+  ASSERT_TRUE(s.calls[0].name.starts_with("rounds"));
+  for (const Buffer& b : s.buffers)
+    if (!b.before.empty()) {
+      EXPECT_EQ(&b, &s.buffers[s.calls[0].buffers[0]]);
+    }
+}
