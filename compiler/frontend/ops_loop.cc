@@ -5,6 +5,8 @@
 #include "frontend/onnx_op.h"
 #include "frontend/pool.h"
 #include "frontend/sequence.h"
+#include "frontend/size_list.h"
+#include "rules/symbolic.h"
 
 namespace tg {
 namespace {
@@ -70,6 +72,7 @@ class Loop {
     if (cond_) n.require(cond_.dtype() == DType(Kind::Bool) && cond_.numel() == 1, "the condition must be one bool");
     if (!limit_) rounds_ = kMany;
     else if (n.is_constant(0)) rounds_ = std::max<i64>(0, n.integer(0));
+    else if (n.has_dims(0)) free_rounds_ = normal_dim(max(n.dim(0), idx(0)));
     if (cond_ && n.is_constant(1) && !n.constant(1).v[0]) rounds_ = 0;
     sure_ = !cond_ || n.is_constant(1);
   }
@@ -99,7 +102,7 @@ class Loop {
     b.inits = inits_;
     b.go = cond_ ? Pool::current().fold(cond_.reshape(Shape{}).uop()) : konst(Kind::Bool, 1);
     // Of what each round gives there are as many places as rounds, or as the model declares where a run alone knows these.
-    UOp limit = rounds_ && *rounds_ < kMany ? idx(*rounds_) : UOp();
+    UOp limit = rounds_ && *rounds_ < kMany ? idx(*rounds_) : free_rounds_;
     std::optional<Ints> declared;
     bool open = !limit || !sure_;
     for (size_t i = 0; open && i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, limit ? 1 : 0);
@@ -123,6 +126,7 @@ class Loop {
     count_by_rounds(step, carries, &*out);
     b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
     if (std::optional<i64> n = rounds_ ? rounds_until(b.next_go, step) : std::nullopt) limit = idx(std::min(*n, *rounds_)), b.next_go = konst(Kind::Bool, 1);
+    if (free_rounds_ && goes_on_until(b.next_go, step, free_rounds_)) b.next_go = konst(Kind::Bool, 1);
     b.next.assign(out->begin() + 1, out->begin() + 1 + i64(carried_));
     b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
     if (rounds_ == 0) return none(b.scans);
@@ -146,7 +150,7 @@ class Loop {
     try {
       Tensors r = build_loop(n_, id, carries, std::move(b));
       if (counted) {
-        UOp size = n_.measured(r[carried_], limit.as_int());
+        UOp size = n_.measured(r[carried_], size_bounds(limit).hi);
         r.erase(r.begin() + i64(carried_));
         for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), size);
       }
@@ -183,6 +187,14 @@ class Loop {
       if (!v->v[0]) return n + 1;
     }
     return {};
+  }
+
+  // Is the condition, made of sizes and of the number of the round, true in every round before the last of `count`?
+  static bool goes_on_until(UOp next_go, UOp step, UOp count) {
+    UOp round = var("the round", 0, std::max<i64>(0, size_bounds(count).hi - 1));
+    std::pair<UOp, UOp> at{step, round};
+    const std::vector<UOp>* v = size_list(substitute(next_go, std::span(&at, 1)));
+    return v && simplify_given((*v)[0], lt(round + 1, count)).is_const(1);
   }
 
   // Does output `out` of the body give its input `in` unchanged?
@@ -232,6 +244,7 @@ class Loop {
   Tensors inits_;
   Tensor limit_, cond_;
   std::optional<i64> rounds_;  // at most; none: known at run time
+  UOp free_rounds_;            // the same as an expression of free sizes
   bool sure_ = true;           // the first round depends on rounds_ alone
 };
 
