@@ -91,8 +91,8 @@ Tensor grid_sample(OnnxNode& n) {
   std::vector<Tensor> coords;
   for (i64 a = 0; a < r; a++) {  // grid holds x, y, ..: the last axis first
     Tensor g = grid.widen().cast(d).shrink(-1, r - 1 - a, 1).squeeze(-1) + 1.0;
-    f64 len = f64(x.size(a + 2));
-    coords.push_back(s.align_corners ? g * ((len - 1) / 2) : (g * len - 1.0) / 2.0);
+    Tensor len = g.like(x.dim(a + 2));
+    coords.push_back(s.align_corners ? g * ((len - 1.0) / 2.0) : (g * len - 1.0) / 2.0);
   }
   Ints last{0};
   for (i64 a = 0; a < r; a++) last.push_back(a + 2);
@@ -123,7 +123,7 @@ Tensor roi_align(OnnxNode& n) {
   n.require(ratio > 0,
             "sampling_ratio 0 takes as many samples as a region is large, which is not known at compile time; set sampling_ratio");
   DType d = x.widen().dtype();
-  i64 h = x.size(2), w = x.size(3);
+  UOp h = x.dim(2), w = x.dim(3);
   Tensor r = rois.widen().cast(d) * scale - (half ? 0.5 : 0.0);
   auto corner = [&](i64 i) { return r.shrink(1, i, 1).reshape(Shape{r.dim(0), idx(1), idx(1), idx(1), idx(1)}); };
   auto coordinate = [&](i64 low, i64 out, i64 out_at, i64 grid_at) {  // (R, oh, ow, gh, gw)
@@ -137,7 +137,7 @@ Tensor roi_align(OnnxNode& n) {
   };
   Tensor y = coordinate(1, oh, 1, 3), xx = coordinate(0, ow, 2, 4);
   // A sample up to one pixel outside counts as one on the border; farther out it is 0.
-  Tensor inside = y.ge(y.like(-1)) & y.le(y.like(f64(h))) & xx.ge(xx.like(-1)) & xx.le(xx.like(f64(w)));
+  Tensor inside = y.ge(y.like(-1)) & y.le(y.like(h)) & xx.ge(xx.like(-1)) & xx.le(xx.like(w));
   Tensor coords[] = {y, xx};
   Tensor lead[] = {batch.reshape(Shape{batch.dim(0), idx(1), idx(1), idx(1), idx(1)})};
   Tensor img = x.widen().permute(Ints{0, 2, 3, 1});
@@ -147,8 +147,8 @@ Tensor roi_align(OnnxNode& n) {
     v = where(inside.unsqueeze(-1), v, v.like(0)).sum(Ints{3, 4}) / f64(ratio * ratio);
   } else {
     // The largest of the four weighted neighbours, not of the interpolated values: so ONNX's reference and onnxruntime.
-    auto axis_taps = [&](const Tensor& c, i64 len) {
-      Tensor k = c.clip(c.like(0), c.like(f64(len - 1))), f = k.floor(), g = (f + 1.0).min(k.like(f64(len - 1)));
+    auto axis_taps = [&](const Tensor& c, UOp len) {
+      Tensor k = c.clip(c.like(0), c.like(len - 1)), f = k.floor(), g = (f + 1.0).min(k.like(len - 1));
       return std::array{f, 1.0 - (k - f), g, k - f};
     };
     auto ty = axis_taps(y, h), tx = axis_taps(xx, w);
@@ -175,14 +175,14 @@ Tensor max_roi_pool(OnnxNode& n) {
   auto column = [&](i64 i) { return r.shrink(1, i, 1); };                // (R, 1)
   auto edge = [&](i64 i) { return (column(i) * scale + 0.5).floor(); };  // std::round of what is not negative
   // (R, out, len): the elements of each bin
-  auto bins = [&](i64 low, i64 out, i64 len) {
+  auto bins = [&](i64 low, i64 out, UOp len) {
     Tensor start = edge(low), extent = (edge(low + 2) - start + 1.0).max(start.like(1)), bin = extent / f64(out);
     Tensor p = Tensor::arange(out).cast(d).unsqueeze(0);
     Tensor a = ((p * bin).floor() + start).unsqueeze(-1), b = (((p + 1.0) * bin).ceil() + start).unsqueeze(-1);
-    Tensor i = Tensor::arange(len).cast(d).reshape(Ints{1, 1, len});
+    Tensor i = Tensor::arange(len).cast(d).reshape(Shape{idx(1), idx(1), len});
     return i.ge(a) & i.lt(b);
   };
-  i64 h = x.size(2), w = x.size(3);
+  UOp h = x.dim(2), w = x.dim(3);
   Tensor v = x.take(0, column(0).squeeze(1).cast(Kind::I64));  // (R, C, H, W)
   Tensor none = identity(ReduceKind::Max, x.dtype());
   Tensor in_y = bins(2, pooled[0], h), in_x = bins(1, pooled[1], w);

@@ -4,14 +4,18 @@ namespace tg {
 namespace {
 
 // x folded back at lo and hi until it lies between them.
-Tensor reflect(const Tensor& x, f64 lo, f64 hi) {
-  if (hi <= lo) return x * 0.0 + lo;
-  Tensor below = x.lt(x.like(lo)), d = where(below, lo - x, x - hi);
-  Tensor turns = (d / (hi - lo)).trunc(), rest = d - turns * (hi - lo);
+Tensor reflect(const Tensor& x, const Tensor& lo, const Tensor& hi) {
+  Tensor below = x.lt(lo), d = where(below, lo - x, x - hi), length = hi - lo;
+  Tensor turns = (d / length).trunc(), rest = d - turns * length;
   Tensor odd = turns.floor_mod(turns.like(2)).ne(turns.like(0));
   Tensor from_low = rest + lo, from_high = hi - rest;
   Tensor folded = where(odd ^ below, from_low, from_high);  // an odd number of turns starts from the other end
-  return where(below | x.gt(x.like(hi)), folded, x);
+  return where(below | x.gt(hi), folded, x);
+}
+// Between the places of an axis of n that Reflection turns at. A single pixel is everywhere.
+Tensor reflect(const Tensor& x, UOp n, const Sampling& s) {
+  if (!s.align_corners) return reflect(x, x.like(-0.5), x.like(n) - 0.5);
+  return n.is_const(1) ? x * 0.0 : reflect(x, x.like(0), x.like(n - 1));
 }
 
 struct Tap {
@@ -20,21 +24,21 @@ struct Tap {
   Tensor inside;  // absent: always
 };
 
-Tap tap(const Tensor& at, const Tensor& weight, i64 n, const Sampling& s) {
-  Tensor last = at.like(f64(n - 1)), zero = at.like(0), i = at;
+Tap tap(const Tensor& at, const Tensor& weight, UOp n, const Sampling& s) {
+  Tensor last = at.like(n - 1), zero = at.like(0), i = at;
   Tap t{{}, weight, {}};
   if (s.outside == Sampling::Zeros)
     t.inside = at.ge(zero) & at.le(last);
   else if (s.outside == Sampling::Reflection)
-    i = s.align_corners ? reflect(at, 0, f64(n - 1)) : reflect(at, -0.5, f64(n) - 0.5);
+    i = reflect(at, n, s);
   t.index = i.clip(zero, last).cast(Kind::I64);  // NaN becomes 0
   return t;
 }
 
-std::vector<Tap> taps(Tensor c, i64 n, const Sampling& s) {
+std::vector<Tap> taps(Tensor c, UOp n, const Sampling& s) {
   if (s.mode == Sampling::Nearest) c = c.round();
-  if (s.outside == Sampling::Border) c = c.clip(c.like(0), c.like(f64(n - 1)));
-  if (s.outside == Sampling::Reflection) c = s.align_corners ? reflect(c, 0, f64(n - 1)) : reflect(c, -0.5, f64(n) - 0.5);
+  if (s.outside == Sampling::Border) c = c.clip(c.like(0), c.like(n - 1));
+  if (s.outside == Sampling::Reflection) c = reflect(c, n, s);
   if (s.mode == Sampling::Nearest) return {tap(c.trunc(), {}, n, s)};
   Tensor f = c.floor(), r = c - f;
   if (s.mode == Sampling::Linear) return {tap(f, 1.0 - r, n, s), tap(f + 1.0, r, n, s)};
@@ -51,8 +55,8 @@ Tensor sample(const Tensor& img, std::span<const Tensor> lead, std::span<const T
   i64 rest = img.rank() - i64(lead.size() + coords.size());
   std::vector<std::vector<Tap>> axes;
   for (size_t i = 0; i < coords.size(); i++) {
-    i64 n = img.size(i64(lead.size() + i));
-    if (n == 0) fail("sampling of an empty axis");
+    UOp n = img.dim(i64(lead.size() + i));
+    if (size_bounds(n).lo == 0) fail("sampling of an axis that ", n.is_const() ? "is" : "may be", " empty");
     axes.push_back(taps(coords[i], n, s));
   }
   auto over_rest = [&](Tensor t) {

@@ -48,7 +48,7 @@ def value(dtype, shape, high):
     return rng.standard_normal(shape).astype(dtype)
 
 
-NUMPY = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8,
+NUMPY = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8,
          "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
@@ -167,6 +167,21 @@ GRAPHS = {
                            "r = Range (zero, sq, one) c1 = Constant <value_ints = [1]> () q = Unsqueeze (r, c1) k = Unsqueeze (r, z) d = Sub (k, q) lo = Constant <value = int64 {-4}> () hi = Constant <value = int64 {4}> () "
                            "e = Clip (d, lo, hi) f = Constant <value = int64 {4}> () i = Add (e, f) g = Gather (table, i) y = ReduceSum <keepdims = 0> (g, m1) m1 = Constant <value_ints = [-1]> () }"),
     "float_range": (["T=1..9"], "(float[T] x) => (float[a] y) { s = Shape (x) f = Cast <to = 1> (s) z1 = Constant <value_ints = [0]> () q = Squeeze (f, z1) z = Constant <value = float {0.0}> () o = Constant <value = float {1.0}> () r = Range (z, q, o) y = Add (x, r) }"),
+    "ms_attention": (["B=1..3", "T=1..9"], "(float[B, T, 8] x, float[8, 24] w, float[24] b) => (float[a, c, d] y) { y = com.microsoft.Attention <num_heads = 2> (x, w, b) }"),
+    "ms_multi_head": (["B=1..2", "T=1..9", "S=1..7"], "(float[B, T, 8] q, float[B, S, 8] k, float[B, S, 8] v) => (float[a, c, d] y) { y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }"),
+    "ms_past": (["P=1..6", "T=1..3"], "(float[1, T, 8] q, float[1, T, 8] k, float[1, T, 8] v, float[1, 2, P, 4] pk, float[1, 2, P, 4] pv) => (float[a, c, d] y, float[e, f, g, h] nk, float[i, j, l, m] nv) "
+               "{ y, nk, nv = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, , , , pk, pv) }"),
+    "ms_skip_norm": (["B=1..2", "T=1..9"], "(float[B, T, 8] x, float[B, T, 8] s, float[8] g, float[8] b) => (float[a, c, d] y) { y = com.microsoft.SkipLayerNormalization (x, s, g, b) }"),
+    "layer_norm": (["B=1..2", "T=1..9"], "(float[B, T, 8] x, float[8] g, float[8] b) => (float[a, c, d] y) { y = LayerNormalization (x, g, b) }"),
+    "group_norm": (["N=1..2", "H=2..5"], "(float[N, 4, H, 3] x, float[4] g, float[4] b) => (float[a, c, d, e] y) { r = Constant <value_ints = [0, 2, -1]> () z = Reshape (x, r) o = Constant <value_floats = [1.0, 1.0]> () n = Constant <value_floats = [0.0, 0.0]> () "
+                  "i = InstanceNormalization (z, o, n) s = Shape (x) y0 = Reshape (i, s) sh = Constant <value_ints = [1, 4, 1, 1]> () g4 = Reshape (g, sh) b4 = Reshape (b, sh) m = Mul (y0, g4) y = Add (m, b4) }"),
+    "lstm": (["T=1..6", "B=1..3"], "(float[T, B, 3] x, float[1, 8, 3] w, float[1, 8, 2] r) => (float[a, b, c, d] y, float[e, f, g] h) { y, h = LSTM <hidden_size = 2> (x, w, r) }"),
+    "gru_both": (["T=1..6"], "(float[T, 2, 3] x, float[2, 6, 3] w, float[2, 6, 2] r) => (float[a, b, c, d] y, float[e, f, g] h) { y, h = GRU <hidden_size = 2, direction = \"bidirectional\"> (x, w, r) }"),
+    "grid_sample": (["N=1..2", "H=3..6"], "(float[N, 2, H, 5] x, float[N, 3, 4, 2] g) => (float[a, b, c, d] y) { y = GridSample (x, g) }"),
+    "reverse_and_pad_wrap": (["T=2..8"], "(float[2, T] x) => (float[a, b] y) { p = Constant <value_ints = [0, 1, 0, 1]> () y = Pad <mode = \"wrap\"> (x, p) }"),
+    "trilu_and_where": (["T=1..8"], "(float[1, 2, T, T] x) => (float[a, b, c, d] y) { s = Shape <start = 2> (x) o = ConstantOfShape <value = float[1] {1.0}> (s) m = Trilu <upper = 1> (o) k = Constant <value = int64 {1}> () u = Trilu <upper = 1> (o, k) "
+                       "b = Cast <to = 9> (u) n = Constant <value = float {-1000.0}> () y = Where (b, n, x) }"),
+    "quantized_product": (["M=1..9"], "(float[M, 8] x, int8[8, 4] w) => (float[a, b] y) { q, s, z = DynamicQuantizeLinear (x) wz = Constant <value = int8 {0}> () i = MatMulInteger (q, w, z, wz) f = Cast <to = 1> (i) y = Mul (f, s) }"),
     # Sizes that the data decides.
     "non_zero": ([], "(float[3, 5] x) => (int64[a, b] y) { z = Constant <value = float {0.5}> () m = Greater (x, z) y = NonZero (m) }"),
     "non_zero_of_free": (["N=1..4", "M=1..7"], "(float[N, M] x) => (int64[a, b] y, float[c] v) { z = Constant <value = float {0.5}> () m = Greater (x, z) y = NonZero (m) p = Transpose <perm = [1, 0]> (y) v = GatherND (x, p) }"),
@@ -204,7 +219,7 @@ def main():
         if a.filter not in name:
             continue
         opset = 17 if "axes = [" in text else 18 if "auto_pad" in text else 20
-        model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> {name} {text}')
+        model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]> {name} {text}')
         nodes = sorted(model.graph.node, key=lambda n: n.op_type != "Constant")
         ready, done = [], {i.name for i in model.graph.input} | {""}
         while nodes:
