@@ -228,6 +228,7 @@ void order_loops(Kernel& k) {
   };
   k.ast = rebuild(k.ast, {}, [&](UOp u, std::vector<UOp> l) {
     if (std::any_of(l.begin(), l.end(), [&](UOp r) { return ordered(k, r); })) return l;
+    if (!k.ordered.empty() && u.is(Op::Store) && k.ast.nsrc() > 1) return l;  // stores that share a loop share it as it stands
     UOp from = u.is(Op::Store) ? u.src(0) : u;
     std::vector<std::pair<i64, UOp>> key;
     for (UOp r : l) {
