@@ -64,6 +64,10 @@ std::optional<Shape> shape_of(UOp ast) {
 
 constexpr i64 kStackBytes = 1 << 18;  // of rows; a thread's stack is rarely under 512 KB
 
+// With few places, tasks are parts of the queries, which a remainder leaves without a loop of all.
+constexpr i64 kFewPlaces = 4;
+constexpr f64 kOneTask = 1.8;
+
 // Cycles an element of keys and values that comes in from the second cache for each tile of rows; most of it hides behind products.
 constexpr f64 kPanel = 0.03;
 
@@ -98,6 +102,8 @@ class Planner {
       a.cost *= f64(s_.row) / f64(s_.keys.size);
       return std::pair(a, b);
     };
+    i64 places = 1;
+    for (const Loop& l : s_.outer) places *= std::max<i64>(l.size, 1);
     most = std::clamp<i64>(kStackBytes / (4 * s_.row), 1, most);
     for (i64 r = 1; r <= most; r++) {
       auto cost = [&](i64 n) {
@@ -106,6 +112,7 @@ class Planner {
       };
       i64 rest = queries.size % r;
       f64 c = f64(queries.size / r) * cost(r) + (rest ? cost(rest) * 1.02 : 0);
+      if (rest && places < kFewPlaces) c *= kOneTask;
       if (c < best * 0.995) {
         auto [a, b] = tile(r);
         best = c, rows = r, key_vectors = a.vectors, wide_vectors = b.vectors;

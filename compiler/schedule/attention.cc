@@ -12,7 +12,7 @@
 namespace tg {
 namespace {
 
-constexpr i64 kMostKeys = 1 << 14;  // rows of a tile are on the stack
+constexpr i64 kMostKeys = 1 << 16;  // rows of a tile are on the stack
 
 bool moves(UOp u) { return u.in(Op::Reshape | Op::Permute | Op::Expand); }
 UOp below_movement(UOp u) {
