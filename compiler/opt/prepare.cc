@@ -110,11 +110,26 @@ UOp quotient(UOp n, UOp d) {
   return q.is_const(1) ? UOp{} : simplify(q);
 }
 
+// Does an axis of what is indexed lie in several pieces? Constants are packed as they are read.
+bool in_panels(const Kernel& k, UOp index) {
+  UOp base = index.src(0);
+  while (base.is(Op::After)) base = base.src(0);
+  if (!base.is(Op::Param) || k.slots[size_t(base.arg_int())].constant) return false;
+  const std::vector<LayoutPiece>& p = k.slots[size_t(base.arg_int())].layout.pieces;
+  for (size_t i = 0; i < p.size(); i++)
+    for (size_t j = 0; j < i; j++)
+      if (p[i].axis == p[j].axis && p[i].factor > 1 && p[j].factor > 1) return true;
+  return false;
+}
+
 // A range read as r/c and r%c becomes two loops.
 bool split_digits(Kernel& k) {
   // The largest divisor first: r/49 and (r%49)/7 are three loops in two steps.
   UOp best, c;
-  for (UOp u : toposort(k.ast)) {
+  std::vector<UOp> roots{k.ast};
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Index) && in_panels(k, u)) roots.push_back(physical_offset(k, u));
+  for (UOp u : toposort(roots)) {
     if (!u.in(Op::FloorDiv | Op::FloorMod)) continue;
     UOp r = u.src(0);
     if (!r.is(Op::Range) || ordered(k, r) || !quotient(r.src(0), u.src(1))) continue;

@@ -89,6 +89,7 @@ f64 vectors(i64 n, const Target& t) { return std::ceil(f64(n) * 4 / f64(t.vector
 
 // Measured on Zen 4, in cycles.
 constexpr f64 kSoftmax = 16;         // a vector of a row
+constexpr i64 kWide = 256;           // from where keys and values of a place do not stay near while a few queries pass over them
 constexpr f64 kKernel = 3000;        // to start a kernel and warm up
 constexpr f64 kNearBytes = 64, kMiddleBytes = 32, kFarBytes = 8;  // a cycle, of a matrix that the core's own cache holds easily, just, or not
 
@@ -132,6 +133,7 @@ f64 split_attention_cycles(const Attention& a, const Target& t) {
 f64 joined_attention_cycles(const Attention& a, const Target& t) {
   f64 rows = f64(a.batch * a.queries), lanes = f64(t.vector_bytes) / 4;
   f64 fma = rows * (f64(a.depth) * vectors(a.keys, t) + f64(a.keys) * vectors(a.width, t)) * lanes / 0.88;
+  if (std::max(a.depth, a.width) > kWide) fma *= 1.3;
   return fma / fma_per_cycle(t) + rows * vectors(a.keys, t) * kSoftmax + kKernel;
 }
 

@@ -60,7 +60,10 @@ class Chooser {
       int best = -1;
       for (auto [axis, cycles] : votes_[b])
         if (best < 0 || cycles > votes_[b][best]) best = axis;
-      if (best >= 0) set(u32(b), innermost(s_.buffers[b].dims.size(), best));
+      if (best < 0) continue;
+      auto panels = panels_.find(u32(b));
+      if (panels != panels_.end() && panels->second == best && in_panels(u32(b), best)) continue;
+      set(u32(b), innermost(s_.buffers[b].dims.size(), best));
     }
     for (const Call& c : s_.calls) follow(c);
   }
@@ -75,6 +78,19 @@ class Chooser {
     Buffer& buf = s_.buffers[b];
     buf.layout = Layout::permuted(buf.dims, order);
     chosen_[b] = 1;
+  }
+  // Keys side by side in panels: the columns of a tile are whole lines one after another, where whole rows of keys would lie pages apart.
+  bool in_panels(u32 b, int axis) {
+    constexpr i64 kPanel = 64;
+    Buffer& buf = s_.buffers[b];
+    i64 n = buf.dims[size_t(axis)];
+    if (n % kPanel || n < 4 * kPanel) return false;
+    Layout l;
+    for (size_t a = 0; a < buf.dims.size(); a++) l.pieces.push_back({i64(a), int(a) == axis ? n / kPanel : buf.dims[a]});
+    l.pieces.push_back({axis, kPanel});
+    buf.layout = l;
+    chosen_[b] = 1;
+    return true;
   }
   f64 elements(u32 b) const { return f64(s_.buffers[b].layout.elems()); }
   // How full the vectors along n elements are.
@@ -185,7 +201,7 @@ class Chooser {
         if (!s.is(Op::Store) || s == st || !uses(s, u) || has_row(s.src(1))) continue;
         for (UOp j : closed_ranges(s))
           for (const Read& x : reads) {
-            if (int a = axis_of(x.coords, j); a >= 0) add(x.buffer, kGatherCycles * vectors, a);
+            if (int a = axis_of(x.coords, j); a >= 0) add(x.buffer, kGatherCycles * vectors, a), panels_[x.buffer] = a;
             else if (u.nsrc() > 1) add(x.buffer, kNearCycles * elements(x.buffer), axis_of(x.coords, u.src(1)));
           }
       }
@@ -242,6 +258,7 @@ class Chooser {
   i64 lanes_;  // f32 values of a vector
   std::vector<std::map<int, f64>> votes_;  // by buffer and axis
   std::vector<u8> chosen_;
+  std::map<u32, int> panels_;  // buffers of keys: the keys' axis
 };
 
 }  // namespace

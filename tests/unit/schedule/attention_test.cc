@@ -110,6 +110,20 @@ TEST_F(AttentionTest, NeverHasTheScoresInMemory) {
   EXPECT_GE(scheduled(0).arena_bytes, 2 * one + 4 * 4 * 256 * 256);
 }
 
+TEST_F(AttentionTest, HasItsKeysInPanels) {
+  Qkv x = inputs(4, 256, 256, 32);
+  finish({matmul(softmax(scores(x)), x.v)});
+  Schedule s = scheduled();
+  EXPECT_EQ(s.buffers[s.calls[0].buffers[0]].layout.str(), "0/1 1/4 2/4 3/32 2/64");
+}
+
+TEST_F(AttentionTest, HasItsKeysInRowsIfThereAreFew) {
+  Qkv x = inputs(4, 256, 100, 32);
+  finish({matmul(softmax(scores(x)), x.v)});
+  Schedule s = scheduled();
+  EXPECT_EQ(s.buffers[s.calls[0].buffers[0]].layout.str(), "0/1 1/4 3/32 2/100");
+}
+
 TEST_F(AttentionTest, TakesMasks) {
   Qkv x = inputs(4, 64, 64, 32);
   UOp s = scores(x), mask = input({1, 1, 1, 64});
