@@ -259,7 +259,8 @@ class Writer {
     bool gather = a.offset.dtype().lanes > 1, lanes_gated = gated && gate.dtype().lanes > 1;
     DType m{d.kind == Kind::Bool ? Kind::U8 : d.kind, d.lanes};
     bool odd = d.lanes & (d.lanes - 1);  // clang reads and writes 4 elements for 3
-    if (!gather && !lanes_gated && !odd) {
+    bool chosen_bools = lang_.wide && gated && d.kind == Kind::Bool;  // clang has no ?: of bool vectors
+    if (!gather && !lanes_gated && !odd && !chosen_bools) {
       std::string x = from_memory(lang_.wide ? str("*(const ", unaligned(d), "*)(", p, " + ", o, ")") : str("vload", d.lanes, "(0, ", p, " + ", o, ")"), d);
       return define(u, gated ? str(value(gate), " ? ", x, " : ", alt) : x);
     }
