@@ -199,14 +199,16 @@ bool is_too_much_work(UOp u) {
 }  // namespace
 
 bool is_worth_folding(UOp u, const Graph& g) {
-  if (is_movement(u.op()) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) ||
+  // A CONCAT is stored, and would be in each run.
+  auto moves = [](UOp x) { return is_movement(x.op()) && !x.is(Op::Concat); };
+  if (moves(u) || u.is(Op::Contiguous) || u.is(Op::Fold) || u.is(Op::Const) || u.is(Op::Constant) || u.is(Op::Placeholder) ||
       u.is(Op::Stack))
     return false;
   // What only widens is done for free where the value is read.
   if (u.is(Op::Cast) && u.src(0).dtype().kind != Kind::Bool && bits(u.src(0).dtype()) >= 8 && bits(u.dtype()) > bits(u.src(0).dtype())) return false;
   if (!is_stored(u.dtype().kind) || !has_const_shape(u) || elems(shape(u)).as_int() == 0) return false;
   UOp n = narrow(u);
-  if (is_movement(n.op())) return false;
+  if (moves(n)) return false;
   i64 inputs = 0;
   for (UOp c : constants_below(n)) inputs += i64(g.constants[size_t(c.arg_int())].bytes.size());
   // Weights are kept in the half that they are multiplied in, also where the model holds them in less.
