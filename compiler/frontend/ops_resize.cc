@@ -197,8 +197,8 @@ Tensor resize(OnnxNode& n, const Tensor& x, const Ints& axes, const std::vector<
     n.require(std::isfinite(scales[i]) && (scales[i] > 0 || (is_free && scales[i] == 0)), "scale ", scales[i], " of axis ", axis,
               " must be positive");
     n.require(size_bounds(in).lo > 0 || out.is_const(0), "axis ", axis, " may be empty and cannot be resized to ", out.str());
-    if (in.is_const()) check_table(in.as_int());
-    if (out.is_const()) check_table(out.as_int());
+    if (in.is_const()) check_table(in.as_int(), 4);  // a list of taps takes more than a number
+    if (out.is_const()) check_table(out.as_int(), 4);
     if (out == in && scales[i] == 1 && region[0] == 0 && region[1] == 1) continue;
     y = is_free ? resize_free_axis(y, axis, out, scales[i], region, a)
                 : resize_axis(y, axis, axis_taps(a, in.as_int(), out.as_int(), scales[i], region), a);

@@ -139,7 +139,7 @@ Tensor Tensor::sizes_as_ints(std::span<const UOp> v) {
 }
 Tensor Tensor::arange(UOp n, DType d) { return tensor::iota(n, d); }
 void check_table(i64 a, i64 b) {
-  constexpr i64 kMost = 1 << 22;
+  constexpr i64 kMost = 1 << 24;
   i64 n;
   if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &n) || n > kMost) fail("this needs a table of ", a, " x ", b, " elements; at most ", kMost, " are allowed");
 }
