@@ -13,6 +13,9 @@ namespace {
 Tensor true_first(const Tensor& chosen) { return chosen.cast(Kind::U8).sort_order(0, true); }
 Tensor how_many(const Tensor& chosen) { return chosen.cast(Kind::I64).sum(Ints{0}); }
 
+// The first `size` places of an axis: no more than there are, whatever their number is.
+Tensor first_of(const Tensor& x, i64 axis, UOp size) { return tensor::slice(x.uop(), size_t(axis), idx(0), size); }
+
 Tensor iota_like(const Tensor& x, i64 axis) {
   Shape s(size_t(x.rank()), idx(1));
   s[size_t(axis)] = x.dim(axis);
@@ -59,23 +62,24 @@ Tensors non_max_suppression(OnnxNode& n) {
   n.require(boxes.rank() == 3 && scores.rank() == 3 && boxes.size(2) == 4 && boxes.dim(0) == scores.dim(0) && boxes.dim(1) == scores.dim(2),
             "boxes ", shape_text(boxes.shape()), " for scores ", shape_text(scores.shape()));
   n.require(boxes.dtype() == DType(Kind::F32) && scores.dtype() == DType(Kind::F32), "boxes and scores must be f32");
-  i64 batches = scores.size(0), classes = scores.size(1), count = scores.size(2), most = count;
+  UOp batches = scores.dim(0), classes = scores.dim(1);
+  i64 count = size_bounds(scores.dim(2)).hi, most = count;
   bool centers = n.attr("center_point_box", 0);
   auto scalar = [&](size_t i, DType d, f64 otherwise) { return n.has(i) ? n[i].cast(d).reshape(Shape{}) : Tensor::scalar(d, otherwise); };
   Tensor limit = scalar(2, Kind::I64, 0), iou = scalar(3, Kind::F32, 0);
   if (!n.has(2)) most = 0;
   else if (n.is_constant(2)) most = std::clamp<i64>(n.integer(2), 0, count);
-  if (most * batches * classes == 0) return {Tensor::full(dims({0, 3}), Kind::I64, 0)};
+  if (most == 0 || batches.is_const(0) || classes.is_const(0)) return {Tensor::full(dims({0, 3}), Kind::I64, 0)};
 
   f64 nothing = -std::numeric_limits<f64>::infinity();
   Tensor alive = scores.gt(n.has(4) ? scalar(4, Kind::F32, 0) : Tensor::scalar(Kind::F32, nothing));
   if (!n.is_constant(2)) alive = alive & limit.gt(limit.like(0));
   Corners all = corners(boxes.unsqueeze(1), centers);  // (batches, 1, count)
-  Tensor batch = Tensor::arange(batches).reshape(Ints{batches, 1});
+  Tensor batch = Tensor::arange(batches).unsqueeze(1);
 
   i64 id = Pool::current().next_loop();
   auto any = [](const Tensor& t) { return t.reduce(ReduceKind::Or, t.all_axes()); };
-  Shape taken_shape = dims({batches, classes, most});
+  Shape taken_shape{batches, classes, idx(most)};
   Tensor left(tensor::carry({id, 0}, alive.dtype(), alive.shape())), taken(tensor::carry({id, 1}, Kind::I64, taken_shape));
   Tensor round(cast(tensor::step(id, idx(most)), Kind::I64));
   Tensor best = where(left, scores, scores.like(nothing)).argmax(2).first;  // (batches, classes)
@@ -92,12 +96,12 @@ Tensors non_max_suppression(OnnxNode& n) {
   UOp loop = tensor::loop(id, idx(most), any(alive).uop(), inits, next_go.uop(), nexts, {});
 
   Tensor result(tensor::get(loop, 1));
-  Tensor b = Tensor::arange(batches).reshape(Ints{batches, 1, 1}).expand(taken_shape), c = Tensor::arange(classes).reshape(Ints{1, classes, 1}).expand(taken_shape);
-  auto flat = [](const Tensor& t) { return t.reshape(Ints{-1, 1}); };
+  Tensor b = Tensor::arange(batches).unsqueeze(Ints{1, 2}).expand(taken_shape), c = Tensor::arange(classes).unsqueeze(1).expand(taken_shape);
+  auto flat = [](const Tensor& t) { return t.flatten().unsqueeze(1); };
   Tensor rows = Tensor::concat({flat(b), flat(c), flat(result)}, 1);
-  Tensor chosen = result.ge(result.like(0)).reshape(Ints{-1});
-  UOp size = n.measured(how_many(chosen), batches * classes * most);
-  return {rows.take(0, true_first(chosen)).shrink(0, idx(0), size)};
+  Tensor chosen = result.ge(result.like(0)).flatten();
+  UOp size = n.measured(how_many(chosen), size_bounds(batches * classes).hi * most);
+  return {first_of(rows.take(0, true_first(chosen)), 0, size)};
 }
 
 // --- Unique
@@ -114,19 +118,20 @@ Tensor row_order(const Tensor& x) {
 
 // y, then the first position of each element in x, the place in y of each element of x, how often each occurs.
 Tensors unique_of(OnnxNode& n, const Tensor& x, i64 axis, bool sorted) {
-  i64 count = x.size(axis);
-  n.require(count > 0, "an axis of 0 elements");
+  UOp count = x.dim(axis);
+  n.require(size_bounds(count).lo > 0, "an axis of ", count.str(), " elements, which may be none");
   Ints order_of_axes{axis};
   for (i64 a = 0; a < x.rank(); a++)
     if (a != axis) order_of_axes.push_back(a);
-  Tensor rows = x.permute(order_of_axes).reshape(Ints{count, -1});
+  Tensor rows = x.permute(order_of_axes);
+  rows = rows.rank() == 1 ? rows.unsqueeze(1) : rows.flatten(1);
   constexpr i64 kMostColumns = 256;
   n.require(rows.size(1) >= 1 && rows.size(1) <= kMostColumns, "rows of ", rows.size(1), " elements to compare; at most ", kMostColumns, " are supported");
 
   Tensor order = row_order(rows), there = rows.take(0, order);
   Tensor first;  // of those that are equal, in sorted order; the first one is the first of x, since sorting is stable
-  if (count > 1) {
-    Tensor differs = there.shrink(0, 1, count - 1).ne(there.shrink(0, 0, count - 1)).reduce(ReduceKind::Or, Ints{1});
+  if (!count.is_const(1)) {
+    Tensor differs = there.shrink(0, idx(1), count - 1).ne(there.shrink(0, idx(0), count - 1)).reduce(ReduceKind::Or, Ints{1});
     first = Tensor::concat({Tensor::full(dims({1}), Kind::Bool, 1), differs}, 0);
   } else {
     first = Tensor::full(dims({1}), Kind::Bool, 1);
@@ -137,16 +142,16 @@ Tensors unique_of(OnnxNode& n, const Tensor& x, i64 axis, bool sorted) {
   if (!sorted) {
     // Groups by their first position; those behind the end stay there.
     Tensor is_group = Tensor::arange(count).lt(number);
-    Tensor by_position = where(is_group, positions, positions.like(f64(count))).sort_order(0, false);
-    Tensor rank = Tensor::full(dims({count}), Kind::I64, 0).scatter(std::vector<Tensor>{by_position}, Tensor::arange(count), ScatterKind::Set);
+    Tensor by_position = where(is_group, positions, positions.like(count)).sort_order(0, false);
+    Tensor rank = Tensor::full(Shape{count}, Kind::I64, 0).scatter(std::vector<Tensor>{by_position}, Tensor::arange(count), ScatterKind::Set);
     positions = positions.take(0, by_position);
     group = rank.take(0, group);
   }
-  Tensor zeros = Tensor::full(dims({count}), Kind::I64, 0);
+  Tensor zeros = Tensor::full(Shape{count}, Kind::I64, 0);
   Tensor inverse = zeros.scatter(std::vector<Tensor>{order}, group, ScatterKind::Set);
-  Tensor counts = zeros.scatter(std::vector<Tensor>{group}, Tensor::full(dims({count}), Kind::I64, 1), ScatterKind::Add);
-  UOp size = n.measured(number, count);
-  return {x.take(axis, positions).shrink(axis, idx(0), size), positions.shrink(0, idx(0), size), inverse, counts.shrink(0, idx(0), size)};
+  Tensor counts = zeros.scatter(std::vector<Tensor>{group}, Tensor::full(Shape{count}, Kind::I64, 1), ScatterKind::Add);
+  UOp size = n.measured(number, size_bounds(count).hi);
+  return {first_of(x.take(axis, positions), axis, size), first_of(positions, 0, size), inverse, first_of(counts, 0, size)};
 }
 
 Tensors unique(OnnxNode& n) {

@@ -195,6 +195,8 @@ GRAPHS = {
     "zeros_of_a_value": (["c.size=0..8"], "(int64[1] n, float[3] x) => (float[a, b] y) { t = Constant <value_ints = [3]> () s = Concat <axis = 0> (n, t) c = ConstantOfShape (s) y = Add (c, x) }"),
     "boxes_above": ([], "(float[6, 4] boxes, float[6] scores) => (float[a, b] y, float[c] s) { z = Constant <value = float {0.0}> () m = Greater (scores, z) n = NonZero (m) ax = Constant <value_ints = [0]> () i = Squeeze (n, ax) y = Gather (boxes, i) s = Gather (scores, i) }"),
     "ragged_softmax": ([], "(float[9] x) => (float[a] y) { z = Constant <value = float {0.0}> () m = Less (x, z) v = Compress (x, m) w = Concat <axis = 0> (v, one) one = Constant <value_floats = [1.0]> () y = Softmax <axis = 0> (w) }"),
+    "unique_of_free": (["T=1..9"], "(int64[T] x) => (int64[a] y, int64[b] first, int64[c] inverse, int64[d] counts) { y, first, inverse, counts = Unique <sorted = 0> (x) }"),
+    "boxes_of_free": (["N=1..9"], "(float[1, N, 4] b, float[1, 2, N] s) => (int64[a, three] y) { k = Constant <value = int64 {3}> () i = Constant <value = float {0.4}> () t = Constant <value = float {0.1}> () y = NonMaxSuppression (b, s, k, i, t) }"),
     "unique_words": ([], "(int64[12] x) => (int64[a] y, int64[b] first, int64[c] inverse, int64[d] counts) { y, first, inverse, counts = Unique <sorted = 1> (x) }"),
 }
 
