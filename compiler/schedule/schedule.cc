@@ -146,8 +146,9 @@ class Scheduler {
       Place p = places_[u];
       if (p.begin.empty()) p.begin.assign(rank(u), idx(0));
       p.begin[axis] = p.begin[axis] + begin;
-      // A branch with a home of its own, or in two places at once, is copied, and one that is made before the sizes of the whole are known.
-      if (realized_.stored[s] && !placed_[s] && sizes_are_known(s_.buffers[p.buffer].shape, s)) {
+      // A branch with a home of its own, or in two places at once, is copied, and one that is made before the whole has its place: before its
+      // sizes are known, or outside the loop whose round has it.
+      if (realized_.stored[s] && !placed_[s] && region(s) == region(u) && sizes_are_known(s_.buffers[p.buffer].shape, s)) {
         places_[s] = p;
         placed_[s] = 1;
       }

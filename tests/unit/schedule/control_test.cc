@@ -153,3 +153,15 @@ TEST_F(Control, ABorderIsStoredByACallWhoseFirstSlotItIs) {
       EXPECT_EQ(&b, &s.buffers[s.calls[0].buffers[0]]);
     }
 }
+TEST_F(Control, WhatIsMadeBeforeALoopHasNoPlaceInItsRounds) {
+  UOp x = input({4}), before = tensor::contiguous(x * x), c = carry(0, {4});
+  UOp row = tensor::concat(std::vector<UOp>{c, before}, 0);
+  UOp l = tensor::loop(0, idx(5), condition(), std::vector<UOp>{x}, yes(), std::vector<UOp>{c + c}, std::vector<UOp>{row});
+  kernels(tensor::get(l, 1));
+  Timeline t = timeline(s);
+  ASSERT_EQ(t.loops.size(), 1u);
+  for (size_t i = 0; i < s.calls.size(); i++)
+    if (t.of_call[i] < t.loops[0].first) {
+      EXPECT_NE(s.buffers[s.calls[i].buffers[0]].kind, Buffer::Output) << s.calls[i].name;
+    }
+}
