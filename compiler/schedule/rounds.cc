@@ -50,7 +50,7 @@ class Closer {
       nodes++;
       if (u.in(Op::Get | Op::Reduce)) work += most(elems(shape(u.is(Op::Get) ? u.src(0).src(0) : u.src(0))));
       for (UOp d : shape(u))
-        if (varies_[d] || loads_[d]) return false;
+        if (varies_[d] || loads_[d] || d.is_const(0)) return false;  // of size 0: loops that may not run have no order to keep
     }
     for (i64 i = 0; i < arg_.carried; i++)
       if (bits(loop_.src(arg_.init(i)).dtype()) < 8) return false;
