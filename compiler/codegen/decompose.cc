@@ -191,7 +191,10 @@ class Decomposer {
   UOp merged(Bits b, UOp v, const std::vector<UOp>& rest) {
     UOp shift = legal(b.shift);
     UOp hole = final_alu(Op::Shl, {konst(Kind::U8, b.mask), shift});
-    UOp old = final(node(Op::Load, Kind::U8, {legal(node(Op::Index, Kind::U8, {b.buffer, b.byte}))}));
+    UOp index = legal(node(Op::Index, Kind::U8, {b.buffer, b.byte}));
+    // Nothing is read where nothing is stored: the address may be outside.
+    bool gated = !rest.empty() && rest[0].dtype().kind == Kind::Bool;
+    UOp old = final(gated ? node(Op::Load, Kind::U8, {index, rest[0], konst(Kind::U8, 0)}) : node(Op::Load, Kind::U8, {index}));
     return stored(b, (old & alu(Op::Not, {hole})) | final_alu(Op::Shl, {legal(v), shift}), rest);
   }
   UOp stored(Bits b, UOp v, const std::vector<UOp>& rest) {
