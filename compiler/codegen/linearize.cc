@@ -161,6 +161,10 @@ class Linearizer {
     if (std::none_of(order_.begin(), order_.end(), [&](UOp u) { return u.is(Op::Range) && maybe_empty(u); })) return false;
     Memo<Deps> around;
     Memo<u8> read;
+    Memo<u32> nests;  // STOREs that close a loop
+    for (UOp u : order_)
+      if (u.is(Op::Store))
+        for (UOp r : closed_ranges(u)) nests[r]++;
     around[order_.back()];
     auto by_id = [](UOp x, UOp y) { return x.id() < y.id(); };
     auto outside_row = [](Deps& d, UOp closer) {
@@ -175,7 +179,13 @@ class Linearizer {
       for (size_t k = 0; k < u.nsrc(); k++) {
         UOp s = u.src(k);
         Deps there = here;
-        if (u.is(Op::After) && k > 0) outside_row(there, s);
+        if (u.is(Op::After) && k > 0) {
+          // Its address sees all loops around it but those of one round at most. A nest that names its loops itself stands where they are.
+          std::erase_if(there, [](UOp r) { return bounds(r.src(0)).hi > 1; });
+          std::vector<UOp> own = closed_ranges(s);
+          if (std::any_of(own.begin(), own.end(), [&](UOp r) { return nests[r] > 1; })) there.clear();
+          outside_row(there, s);
+        }
         if (read[s]) {
           Deps both;
           std::set_intersection(around[s].begin(), around[s].end(), there.begin(), there.end(), std::back_inserter(both), by_id);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ir/eval_fold.h"
 #include "ir/eval_memory.h"
 #include "ir/eval_scalar.h"
@@ -98,7 +99,7 @@ class Kernel {
       for (auto& [waiter, effect] : waits_) {
         if (effect != s) continue;
         for (UOp r : nest_[waiter])
-          if (holds(free_[s], r) && !holds(nest, r)) nest.push_back(r);
+          if ((holds(free_[s], r) || perhaps(r, s)) && !holds(nest, r)) nest.push_back(r);
       }
       for (UOp r : free_[s])
         if (!holds(nest, r)) fail("no loop binds ", r.str(), " around ", s.str());
@@ -106,6 +107,13 @@ class Kernel {
         if (r.is(Op::Range)) nest.push_back(r);
         else if (!r.is_const()) fail("a STORE closes ranges, got ", r.str());
     }
+  }
+  // A loop of one round or none, whose variable is the number 0: what the loop's STORE waits for runs if the loop does, but for what runs over
+  // the same axis, which stands before the loop.
+  static bool perhaps(UOp r, UOp s) {
+    if (r.src(0).is_const() || bounds(r.src(0)).hi > 1) return false;
+    std::span<const UOp> own = own_ranges(s);
+    return std::none_of(own.begin(), own.end(), [&](UOp x) { return x.is(Op::Range) && x.arg<RangeArg>().id == r.arg<RangeArg>().id; });
   }
   bool waits(UOp a, UOp b) { return std::find(waits_.begin(), waits_.end(), std::pair(a, b)) != waits_.end(); }
 

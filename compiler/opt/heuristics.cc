@@ -216,7 +216,8 @@ class Planner {
 
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
   // Free rows: m is the most, and the last tile is as long as the others; what counts is the mean over some numbers of rows.
-  Tile best_tile(i64 n, i64 m, bool free_rows, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
+  // `free_rows`: what divides their number for sure; 0: it is fixed.
+  Tile best_tile(i64 n, i64 m, i64 free_rows, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -239,7 +240,10 @@ class Planner {
           if (m % mr) c *= 1.02;
           if (free_rows) {
             c = 0;
-            for (i64 some : {m, (m + 1) / 2, (m * 3 + 9) / 10}) c += double(m) / double(some) * double((some + mr - 1) / mr) * tile_cost(mr);
+            for (i64 some : {m, (m + 1) / 2, (m * 3 + 9) / 10}) {
+              some = (some + free_rows - 1) / free_rows * free_rows;
+              c += double(m) / double(some) * double((some + mr - 1) / mr) * tile_cost(mr);
+            }
             c *= double(tiles_n) / 3;
           }
           // Weights that come from memory and serve a few rows: wide tiles ask for more of them at a time.
@@ -354,7 +358,7 @@ class Planner {
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
     bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
     Tile t = turned ? turned_tile(m)
-                    : best_tile(n, m, rows && rows->free, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+                    : best_tile(n, m, rows && rows->free ? const_factor(rows->extent()) : 0, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
     if (nest_ && rows)
       while (!rows->divides(t.rows)) t.rows--;
     if (t.rows == 1) rows = nullptr;

@@ -431,6 +431,7 @@ R padto(const Kernel& k, const Opt& o) {
   const Axis& a = f.axis;
   if (o.arg < 2 || a.divides(o.arg)) return R::no("axis ", o.target, " of size ", a.size, " is a multiple of ", o.arg);
   if (a.kind != AxisKind::Loop && a.kind != AxisKind::Reduce) return R::no("axis ", o.target, " is no loop");
+  if (a.free && a.size < 2) return R::no("axis ", o.target, " has at most one value");
   UOp size = a.extent(), padded = simplify((size + (o.arg - 1)) / o.arg * o.arg);
   Kernel n = k;
   for (UOp r : a.ranges) {

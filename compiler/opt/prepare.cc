@@ -27,6 +27,23 @@ UOp physical_offset(const Kernel& k, UOp index) {
   return simplify(k.slots[size_t(base.arg_int())].layout.offset(index.src().subspan(1), base.src()));
 }
 
+UOp at_largest(UOp u) {
+  std::vector<std::pair<UOp, UOp>> map;
+  for (UOp x : toposort(u))
+    if (x.is(Op::Var)) map.push_back({x, x.src(1)});
+  if (map.empty()) return u;
+  // Loops stay what they are: only how the address moves with them is asked for.
+  Memo<UOp> to;
+  for (auto [a, b] : map) to[a] = b;
+  for (UOp x : toposort(u)) {
+    if (to[x]) continue;
+    std::vector<UOp> src;
+    for (UOp s : x.src()) src.push_back(to[s]);
+    to[x] = x.is(Op::Range) || x.nsrc() == 0 || std::equal(src.begin(), src.end(), x.src().begin()) ? x : with_src(x, src);
+  }
+  return simplify(to[u]);
+}
+
 namespace {
 
 bool closes(UOp u) { return u.in(Op::Reduce | Op::Fold | Op::Store); }
@@ -94,6 +111,8 @@ UOp gate_accesses(UOp ast, UOp r, UOp inside) {
 UOp quotient(UOp n, UOp d) {
   if (n.is_const() && d.is_const()) return d.as_int() > 1 && d.as_int() < n.as_int() && n.as_int() % d.as_int() == 0 ? idx(n.as_int() / d.as_int()) : UOp{};
   if (!is_uniform(n) || !is_uniform(d) || n == d || d.is_const(1)) return {};
+  if (d.is_const() && d.as_int() > 1)
+    if (std::optional<UOp> q = divide_exact(n, d.as_int())) return simplify(*q);  // a VAR with a multiple
   Sum a = sum_of(n), b = sum_of(d);
   if (a.c || b.terms.size() > 1 || a.terms.size() != 1) return {};
   i64 ca = a.terms[0].a, cb = b.terms.empty() ? b.c : b.terms[0].a;
@@ -230,7 +249,7 @@ void order_loops(Kernel& k) {
     i64 most = 0;
     for (UOp u : toposort(below))
       if (u.is(Op::Index)) {
-        auto l = linear_in(physical_offset(k, u), r);
+        auto l = linear_in(at_largest(physical_offset(k, u)), r);
         if (!l) continue;
         UOp base = u.src(0);
         while (base.is(Op::After)) base = base.src(0);

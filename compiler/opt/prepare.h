@@ -9,6 +9,8 @@ Kernel prepare(Kernel k);
 
 // Offset of an INDEX of a slot under the slot's layout, simplified.
 UOp physical_offset(const Kernel& k, UOp index);
+// The same with every VAR at its largest, so that strides are numbers.
+UOp at_largest(UOp offset);
 
 // The ranges a REDUCE, FOLD or STORE closes, and the kernel with such a list changed.
 std::vector<UOp> loops_of(UOp u);

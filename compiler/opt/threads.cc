@@ -28,15 +28,10 @@ double loop_size(UOp r) { return is_uniform(r.src(0)) ? double(most(r.src(0))) :
 
 // The offset at the largest sizes, without the clamp of a register tile at the end of a free axis: how it moves with the loops.
 UOp plain_offset(UOp offset) {
-  Memo<UOp> to;
-  for (UOp u : toposort(offset)) {
-    std::vector<UOp> src;
-    for (UOp s : u.src()) src.push_back(to[s]);
-    if (u.is(Op::Var)) to[u] = u.src(1);
-    else if (u.is(Op::Min) && is_uniform(u.src(0)) != is_uniform(u.src(1))) to[u] = src[is_uniform(u.src(0)) ? 1 : 0];
-    else to[u] = u.is(Op::Range) || u.nsrc() == 0 || std::equal(src.begin(), src.end(), u.src().begin()) ? u : with_src(u, src);
-  }
-  return simplify(to[offset]);
+  std::vector<std::pair<UOp, UOp>> clamps;
+  for (UOp u : toposort(offset))
+    if (u.is(Op::Min) && is_uniform(u.src(0)) != is_uniform(u.src(1))) clamps.push_back({u, u.src(is_uniform(u.src(0)) ? 1 : 0)});
+  return at_largest(clamps.empty() ? offset : substitute(offset, clamps));
 }
 
 // Estimated microseconds of one core at 3 GHz: an operation of a vector a cycle or two.

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "ir/bounds.h"
+#include "ir/loops.h"
 #include "rules/symbolic.h"
 #include "schedule/schedule.h"
 #include "schedule/steps.h"
@@ -42,8 +44,19 @@ bool only_bounds(UOp load, const Shape& dims) {
   return true;
 }
 
-// Is the coordinate below the size for sure?
-bool is_inside(UOp x, UOp size) { return simplify(lt(x, size)).is_const(1); }
+// How many places beyond the last one, size - 1, the coordinate reaches at most, whatever the sizes: loops at their ends.
+std::optional<i64> beyond(UOp x, UOp size) {
+  if (simplify(lt(x, size)).is_const(1)) return 0;
+  UOp e = x;
+  for (UOp r : toposort(x)) {
+    if (!r.is(Op::Range)) continue;
+    auto l = linear_in(e, r);
+    if (!l || !is_uniform(r.src(0))) return {};
+    e = l->rest + (l->factor > 0 ? (r.src(0) - 1) * l->factor : idx(0));
+  }
+  if (!is_uniform(e)) return {};
+  return std::max<i64>(bounds(simplify(e - size + 1)).hi, 0);
+}
 
 }  // namespace
 
@@ -60,13 +73,9 @@ void make_borders(Schedule& s) {
       if (!n.any) n.any = true, n.fill = u.src(2).arg_bits(), n.before.assign(buf.dims.size(), 0), n.after.assign(buf.dims.size(), 0);
       for (size_t a = 0; a < buf.dims.size(); a++) {
         Bounds r = bounds(u.src(0).src(a + 1));
-        // How far beyond a free axis a read goes is known where the bounds at the largest size are the worst ones: not in general.
-        if (!buf.shape[a].is_const()) {
-          n.ok &= r.lo >= 0 && is_inside(u.src(0).src(a + 1), buf.shape[a]);
-          continue;
-        }
-        if (r.lo < -4096 || r.hi > buf.dims[a] + 4096) n.ok = false;
-        else n.before[a] = std::max(n.before[a], -r.lo), n.after[a] = std::max(n.after[a], r.hi - buf.dims[a] + 1);
+        std::optional<i64> after = buf.shape[a].is_const() ? r.hi - buf.dims[a] + 1 : beyond(u.src(0).src(a + 1), buf.shape[a]);
+        if (!after || r.lo < -4096 || *after > 4096) n.ok = false;
+        else n.before[a] = std::max(n.before[a], -r.lo), n.after[a] = std::max(n.after[a], *after);
       }
     }
   Timeline time = timeline(s);
