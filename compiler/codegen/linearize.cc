@@ -161,10 +161,9 @@ class Linearizer {
     if (std::none_of(order_.begin(), order_.end(), [&](UOp u) { return u.is(Op::Range) && maybe_empty(u); })) return false;
     Memo<Deps> around;
     Memo<u8> read;
-    Memo<u32> nests;  // STOREs that close a loop
-    for (UOp u : order_)
-      if (u.is(Op::Store))
-        for (UOp r : closed_ranges(u)) nests[r]++;
+    Memo<u8> outermost;  // loops of the kernel's own STOREs
+    for (UOp u : order_.back().src())
+      for (UOp r : closed_ranges(u)) outermost[r] = 1;
     around[order_.back()];
     auto by_id = [](UOp x, UOp y) { return x.id() < y.id(); };
     auto outside_row = [](Deps& d, UOp closer) {
@@ -183,7 +182,7 @@ class Linearizer {
           // Its address sees all loops around it but those of one round at most. A nest that names its loops itself stands where they are.
           std::erase_if(there, [](UOp r) { return bounds(r.src(0)).hi > 1; });
           std::vector<UOp> own = closed_ranges(s);
-          if (std::any_of(own.begin(), own.end(), [&](UOp r) { return nests[r] > 1; })) there.clear();
+          if (std::any_of(own.begin(), own.end(), [&](UOp r) { return outermost[r] != 0; })) there.clear();
           outside_row(there, s);
         }
         if (read[s]) {

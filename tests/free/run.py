@@ -69,6 +69,7 @@ add("perceptron", {"x": ["N", 32]}, [op("MatMul", "x w", "a"), op("Relu", "a", "
 add("softmax_of_rows", {"x": ["N", 30]}, [op("Softmax", "x", "y", axis=1)])
 add("softmax_of_columns", {"x": [6, "N"]}, [op("Softmax", "x", "y", axis=1)], env=EVERYWHERE)
 add("softmax_of_both", {"x": ["B", 12, "N", "N"]}, [op("Softmax", "x", "y", axis=3)], **TWO)
+add("softmax_of_long_rows", {"x": ["B", 12, "N", "N"]}, [op("Softmax", "x", "y", axis=3)], (), ("B=1..3", "N=1..300"), ((3, 16), (2, 131), (1, 1)))
 add("layer_norm", {"x": ["B", "N", 40]}, [op("LayerNormalization", "x s b", "y", axis=-1)], [("s", W(1, 40)), ("b", W(2, 40))], **TWO)
 add("norm_of_a_free_row", {"x": [3, "N"]}, [op("ReduceMean", "x ax", "m"), op("Sub", "x m", "d"), op("Mul", "d d", "q"), op("ReduceMean", "q ax", "v"),
     op("Add", "v e", "w"), op("Sqrt", "w", "s"), op("Div", "d s", "y")], [("ax", ints(1)), ("e", np.float32(1e-3))])
