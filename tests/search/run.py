@@ -246,7 +246,8 @@ def a_spent_budget(b):
     need(searched == 0 and f"{kernels} kernels are not searched: BEAM_BUDGET is spent" in err, err)
     b.good("tgb", "run", b.path("a.tgb"))
     _, err = b.good("tgaot", "compile", m, "-o", b.path("a.tgb"), env={"BEAM": "2"})
-    need(numbers(err)[1] == kernels, err)
+    kernels, searched, _, _ = numbers(err)  # the choice of kernels may be another one
+    need(searched == kernels, err)
 
 
 @check
