@@ -156,14 +156,14 @@ TEST(Cl, SaxpyStopsAtItsSize) {
   Arena arena;
   Arena::Scope scope(arena);
   List l;
-  UOp y = l.param(0), x = l.param(1), n = l.put(var("n", 1, 4096));
+  UOp y = l.param(0), x = l.param(1), n = l.put(var("v0", 1, 4096));
   UOp g = l.special(1, idx(5)), i = l.put(g * 64 + l.special(4, idx(64)));
   UOp in = l.put(lt(i, n));
   auto guarded = [&](UOp b) { return l.put(node(Op::Load, Kind::F32, {node(Op::Index, Kind::F32, {b, i}), in, konst_f(Kind::F32, 0)})); };
   UOp xs = guarded(x), ys = guarded(y);
   UOp v = l.put(fma(xs, konst_f(Kind::F32, 2.5), ys));
   l.put(node(Op::Store, Kind::Void, {node(Op::Index, Kind::F32, {y, i}), v, in}));
-  auto [got, want] = both(l, "saxpy", {numbers(300, 1), numbers(300, 2)}, {{"n", 300}}, {5}, {64});
+  auto [got, want] = both(l, "saxpy", {numbers(300, 1), numbers(300, 2)}, {{"v0", 300}}, {5}, {64});
   for (size_t k = 0; k < want.size(); k++) ASSERT_EQ(f64(got[k]), want[k]) << k;  // rounded once here and there
 }
 

@@ -20,7 +20,7 @@ int Library::add(std::span<const UOp> linear, const DecompFlags& flags) {
 int Library::add(const std::vector<Kind>& ins, const Expression& f, const DecompFlags& flags, int lanes) {
   std::vector<UOp> list, values;
   auto put = [&](UOp u) { return list.push_back(u), u; };
-  UOp n = put(var("n", 1, i64(1) << 40));
+  UOp n = put(var("v0", 1, i64(1) << 40));
   UOp r = put(range(lanes == 1 ? n : put(alu(Op::Div, {n, idx(lanes)})), {}));
   UOp at = lanes == 1 ? r : put(r * lanes);
   for (size_t i = 0; i < ins.size(); i++) {

@@ -51,7 +51,7 @@ TEST(Linear, AnAccessThatIsListedTwiceIsDoneTwice) {
 }
 TEST(Linear, SumsOfALoopLeaveItThroughTheirAccumulator) {
   Builder b;
-  UOp out = b.param(0, Kind::BF16), in = b.param(1, Kind::BF16), n = b.put(var("n", 0, 100));
+  UOp out = b.param(0, Kind::BF16), in = b.param(1, Kind::BF16), n = b.put(var("v0", 0, 100));
   UOp acc = b.put(node(Op::Reg, Kind::F32, {}, i64(0)));
   b.put(node(Op::Store, Kind::Void, {acc, konst_f(Kind::F32, 0)}));
   UOp r = b.put(range(n, {}));

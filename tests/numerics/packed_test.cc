@@ -30,7 +30,7 @@ struct Program {
   Program(Kind out_kind, Kind in_kind) {
     out = put(node(Op::Param, out_kind, {}, i64(0)));
     in = put(node(Op::Param, in_kind, {}, i64(1)));
-    n = put(var("n", 1, 1 << 20));
+    n = put(var("v0", 1, 1 << 20));
     r = put(range(n, {}));
   }
   UOp put(UOp u) { return list.push_back(u), u; }
