@@ -168,6 +168,7 @@ class Writer {
   }
   std::string bitcast_text(UOp u) {
     DType from = u.src(0).dtype(), to = u.dtype();
+    if (from.kind == Kind::Bool || to.kind == Kind::Bool) return cast_text(u);  // a byte of 0 or 1 in memory; lanes of bool are bits, or all ones
     std::string x = value(u.src(0));
     if (!lang_.wide) return str("as_", type(to), "(", x, ")");
     if (to.lanes > 1) return str("(", type(to), ")", x);

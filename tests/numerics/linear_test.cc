@@ -88,6 +88,21 @@ TEST(Linear, HorizontalReduces) {
     for (int k = 0; k < 3; k++) EXPECT_TRUE(std::isnan(o[k])) << lanes << " " << k;
   }
 }
+// A bool is a byte of 0 or 1, also where its lanes are bits.
+TEST(Linear, BoolsAsBytesAndBack) {
+  for (int lanes : {1, 2, 4, 8, 16, 32}) {
+    Builder b;
+    UOp bytes = b.param(0, Kind::U8), bools = b.param(1, Kind::Bool), from = b.param(2, Kind::Bool), to = b.param(3, Kind::U8);
+    UOp x = b.load(from, idx(0), lanes), y = b.load(to, idx(0), lanes);
+    b.store(bytes, idx(0), b.put(node(Op::Bitcast, {Kind::U8, u16(lanes)}, {x})));
+    b.store(bools, idx(0), b.put(node(Op::Bitcast, {Kind::Bool, u16(lanes)}, {y})));
+    u8 o[2][32] = {}, i[32], want[2][32] = {};
+    for (int k = 0; k < 32; k++) i[k] = k * 5 % 7 < 3;
+    for (int k = 0; k < lanes; k++) want[0][k] = want[1][k] = i[k];
+    b.run({o[0], o[1], i, i});
+    EXPECT_EQ(std::vector<u8>(&o[0][0], &o[0][0] + 64), std::vector<u8>(&want[0][0], &want[0][0] + 64)) << lanes;
+  }
+}
 // Memory where a gate is false is not touched: an address outside may stand behind it.
 TEST(Linear, GatesGuardMemory) {
   Builder b;
