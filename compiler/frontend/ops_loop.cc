@@ -79,8 +79,9 @@ class Loop {
 
   Tensors build() {
     bool tensors = std::none_of(inits_.begin(), inits_.end(), [](const Tensor& t) { return not_tensor(t); });
-    bool known = rounds_ && sure_ && *rounds_ > 0 && *rounds_ * i64(body_.node_size()) <= kUnrollMost;
-    if (known && (!tensors || *rounds_ == 1 || *rounds_ * i64(body_.node_size()) <= kUnrollWhenSmall)) {
+    i64 nodes = std::max(1, body_.node_size());
+    bool known = rounds_ && sure_ && *rounds_ > 0 && *rounds_ <= kUnrollMost / nodes;
+    if (known && (!tensors || *rounds_ == 1 || *rounds_ <= kUnrollWhenSmall / nodes)) {
       std::string why;
       if (std::optional<Tensors> r = unrolled(&why)) return *r;
       if (!tensors) n_.fail(why);
