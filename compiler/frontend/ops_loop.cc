@@ -147,7 +147,7 @@ class Loop {
       carries.push_back(Tensor(tensor::carry({id, i64(carried_)}, Kind::I64, {})));
       b.next.push_back(Tensor(cast(step + 1, Kind::I64)));
     }
-    b.count = limit ? limit : limit_ ? limit_.cast(Kind::I64).reshape(Shape{}).uop() : idx(kMany);
+    b.count = limit ? limit : limit_ && !rounds_ ? limit_.cast(Kind::I64).reshape(Shape{}).uop() : idx(kMany);
     try {
       Tensors r = build_loop(n_, id, carries, std::move(b));
       if (counted) {
