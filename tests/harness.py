@@ -142,7 +142,21 @@ def summary(suite, results, left, skipped):
     return 1 if any(kinds.get(k) for k in BAD) else 0
 
 
-def run_checks(suite, doc, checks, bench):
+CHECKS = []
+
+
+def check(f):
+    """Marks a check of the suite."""
+    CHECKS.append(f)
+    return f
+
+
+def need(ok, what):
+    if not ok:
+        raise Failure("wrong", what)
+
+
+def run_checks(suite, doc, bench):
     """The command line of a suite of checks: each gets a bench(tools, folder) of its own in a fresh folder; ends the program."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
@@ -150,7 +164,7 @@ def run_checks(suite, doc, checks, bench):
     args = parser.parse_args()
     tools = programs(args.build)
     results = {}
-    for f in checks:
+    for f in CHECKS:
         if args.filter not in f.__name__:
             continue
         folder = tempfile.mkdtemp(prefix=f"{suite}-")

@@ -3,7 +3,7 @@ import json
 import os
 
 import harness
-from harness import Failure
+from harness import need
 from libtgb import Model
 
 import numpy as np
@@ -11,11 +11,6 @@ import onnx
 from onnx import TensorProto, helper
 
 F, I = TensorProto.FLOAT, TensorProto.INT64
-
-
-def need(ok, what):
-    if not ok:
-        raise Failure("wrong", what)
 
 
 def close(got, want, what, tolerance=1e-5):

@@ -8,11 +8,6 @@
 namespace tg {
 namespace {
 
-UOp memory_of(UOp u) {
-  if (u.is(Op::Index)) u = u.src(0);
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
-}
 bool same_kind(UOp a, UOp b) { return a != b && a.dtype() == b.dtype() && a.src(0) == b.src(0) && a.arg<RowArg>().place == b.arg<RowArg>().place; }
 
 // May `to`, which the STORE fills, lie where `from` lies?

@@ -8,6 +8,7 @@
 #include "ir/eval_fold.h"
 #include "ir/eval_memory.h"
 #include "ir/eval_scalar.h"
+#include "ir/loops.h"
 
 namespace tg {
 namespace {
@@ -31,12 +32,6 @@ std::span<const UOp> own_ranges(UOp u) {
   if (u.is(Op::Fold)) from = u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states;
   if (u.is(Op::Store)) from = u.nsrc() > 2 && u.src(2).dtype().kind == Kind::Bool ? 3 : 2;
   return u.src().subspan(std::min(from, u.nsrc()));
-}
-
-UOp memory_of(UOp u) {
-  if (u.is(Op::Index)) u = u.src(0);
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
 }
 
 class Kernel {

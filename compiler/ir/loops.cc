@@ -10,6 +10,12 @@ std::vector<UOp> closed_ranges(UOp u) {
   return r;
 }
 
+UOp memory_of(UOp u) {
+  if (u.is(Op::Index)) u = u.src(0);
+  while (u.is(Op::After)) u = u.src(0);
+  return u;
+}
+
 std::optional<LinearIn> linear_in(UOp e, UOp r) {
   if (e == r) return LinearIn{1, idx(0)};
   if (e.in(Op::Add | Op::Sub)) {

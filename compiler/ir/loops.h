@@ -1,4 +1,4 @@
-// Loops of the kernel form: which RANGEs a node closes, and how an address moves with one.
+// Loops and addresses of the kernel form: which RANGEs a node closes, what an address lies in, and how it moves with a loop.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,6 +10,9 @@ namespace tg {
 // The sources of a REDUCE, FOLD or STORE that are RANGEs it closes; none for other nodes.
 std::vector<UOp> closed_ranges(UOp u);
 constexpr bool closes_ranges(Op o) { return o == Op::Reduce || o == Op::Fold || o == Op::Store; }
+
+// The buffer, row or accumulator behind an address or what waits on it: INDEX and AFTERs taken off.
+UOp memory_of(UOp u);
 
 // expr = factor * r + rest with a constant factor and a rest without r; nothing if it is not of that form.
 struct LinearIn {

@@ -10,12 +10,6 @@
 namespace tg {
 namespace {
 
-UOp memory_of(UOp u) {
-  if (u.is(Op::Index)) u = u.src(0);
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
-}
-
 struct Loop {
   i64 id = -1, size = 1;
 };

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "ir/bounds.h"
+#include "ir/loops.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
 #include "opt/tc.h"
@@ -189,12 +190,6 @@ Found find_axis(const Kernel& k, const Opt& o) {
       return {a, {}};
     }
   return {{}, str("no axis ", o.target, "/", int(o.part))};
-}
-
-UOp memory_of(UOp u) {
-  if (u.is(Op::Index)) u = u.src(0);
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
 }
 
 // A row on the stack that is written anew for each value of the loop `in`: copies and lanes of the loop get rows of their own.

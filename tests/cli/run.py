@@ -11,19 +11,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from harness import Failure
+from harness import Failure, check
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-
-CHECKS = []
-
-
-def check(f):
-    CHECKS.append(f)
-    return f
-
 
 def model(nodes, inputs, outputs, weights=(), opset=17, **more):
     graph = helper.make_graph(nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(v, k) for k, v in weights])
@@ -476,4 +468,4 @@ def verbs_that_are_not_built(b):
     b.bad("tgaot", "compile", b.relu(), "--max-size", "1", words=["--max-size", "not built yet"])
 
 
-harness.run_checks("cli", __doc__, CHECKS, Bench)
+harness.run_checks("cli", __doc__, Bench)

@@ -8,14 +8,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from small import F, I, Case, close, need, random
+from harness import check, need
+from small import F, I, Case, close, random
 
 import numpy as np
 import onnxruntime as ort
 from onnx.helper import make_node
-
-CHECKS = []
-
 
 def op(kind, inputs, outputs, **attributes):
     return make_node(kind, inputs.split(), outputs.split(), **attributes)
@@ -46,7 +44,7 @@ def add(name, inputs, nodes, weights=(), variables=("N=1..40",), sizes=(1, 2, 7,
                     close(m.run(*[feed[name] for name, _, _ in m.inputs])[0], want, f"{extra} at {value}", 5e-5)
 
     run.__name__ = name
-    CHECKS.append(run)
+    check(run)
 
 
 W = random
@@ -113,6 +111,7 @@ recurrent("GRU", 3, 2)
 recurrent("RNN", 1, 2)
 
 
+@check
 def the_need_grows_with_the_size(c):
     path = c.model([op("Exp", "x", "a"), op("Softmax", "a", "b", axis=0), op("Softmax", "b", "y", axis=1)], [("x", ["N", "N"])], [("y", ["N", "N"])])
     code, out, err = harness.call([c.tools["tgb"], "info", "--bounds", c.compile(path, "--var", "N=1..401")], 60, c.env)
@@ -121,9 +120,7 @@ def the_need_grows_with_the_size(c):
     need(len(needs) == 5 and needs == sorted(needs) and needs[0] < 0.01 * needs[4], f"needs at five sizes: {needs}\n{out}")
 
 
-CHECKS.append(the_need_grows_with_the_size)
-
-
+@check
 def sizes_that_the_data_give(c):
     """As many rows as there are different numbers: products, a norm over them, a box beside rows that were made before."""
     nodes = [op("Unique", "x", "p i j n"), op("Unsqueeze", "p one", "q"), op("MatMul", "q w", "a"), op("Softmax", "a", "s", axis=0), op("Exp", "b", "e"),
@@ -144,5 +141,4 @@ def sizes_that_the_data_give(c):
                             close(got, want, f"{extra} {name} of {different} in {n}", 5e-5)
 
 
-CHECKS.append(sizes_that_the_data_give)
-harness.run_checks("free", __doc__, CHECKS, Case)
+harness.run_checks("free", __doc__, Case)

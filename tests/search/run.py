@@ -14,19 +14,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from harness import Failure
+from harness import Failure, check, need
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-
-CHECKS = []
-
-
-def check(f):
-    CHECKS.append(f)
-    return f
-
 
 class Bench:
     """A fresh folder for one check."""
@@ -80,11 +72,6 @@ class Bench:
 
     def opts(self, bundle):
         return json.loads(self.good("tgaot", "inspect", "--part", "kernels", "--json", bundle)[0])
-
-
-def need(condition, what):
-    if not condition:
-        raise Failure("wrong", what)
 
 
 def bytes_of(path):
@@ -292,4 +279,4 @@ def explain(b):
     need(len(j["kernels"]) == 3 and all(k["ns"] > 0 and k["roofline_ns"] > 0 for k in j["kernels"]) and j["peak_gflops"] > 0, str(j))
 
 
-harness.run_checks("search", __doc__, CHECKS, Bench)
+harness.run_checks("search", __doc__, Bench)

@@ -8,21 +8,14 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
+from harness import check, need
 from libtgb import TgbError
-from small import F, Case, close, need, random
+from small import F, Case, close, random
 
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 from onnx.helper import make_node as op
-
-CHECKS = []
-
-
-def check(f):
-    CHECKS.append(f)
-    return f
-
 
 def shapes(*texts):
     return [x for t in texts for x in ("--shape", t)]
@@ -115,4 +108,4 @@ def what_cannot_be(c):
     c.compile(path, *shapes("a=3", "a=4", "b=3", "b=4", "b=5"), words=["given 2 times", "3 times"])
 
 
-harness.run_checks("sizes", __doc__, CHECKS, Case)
+harness.run_checks("sizes", __doc__, Case)

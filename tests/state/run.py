@@ -8,20 +8,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
-from small import F, I, Case, close, need, random
+from harness import check, need
+from small import F, I, Case, close, random
 
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto
 from onnx.helper import make_node as op
-
-CHECKS = []
-
-
-def check(f):
-    CHECKS.append(f)
-    return f
-
 
 def pairs(*names):
     return [x for p in names for x in ("--state", p)]
@@ -177,4 +170,4 @@ def pairs_that_cannot_be(c):
     need(code != 0 and "OUTPUT=INPUT" in err, err)
 
 
-harness.run_checks("state", __doc__, CHECKS, Case)
+harness.run_checks("state", __doc__, Case)

@@ -321,44 +321,33 @@ TEST(If, ShadowedNamesAreRefused) {
   yes->add_output()->set_name("x");
   EXPECT_NE(m.error().find("defines \"x\", a name that is already in use"), std::string::npos) << m.error();
 }
-TEST(If, ARunTimeConditionChoosesBetweenBothBranches) {
-  Model m;
+// y = c ? -x : no(inputs), for x of 2 elements.
+void negated_or(Model& m, const std::string& no, const std::vector<std::string>& inputs) {
   m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
   auto& n = m.node("If", {"c"}, {"y"});
-  auto* yes = branch(n, "then_branch");
-  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
-  yes->add_output()->set_name("t");
-  auto* no = branch(n, "else_branch");
-  Model::fill(no->add_node(), "Abs", {"x"}, {"t"});
-  no->add_output()->set_name("t");
+  for (bool yes : {true, false}) {
+    auto* side = branch(n, yes ? "then_branch" : "else_branch");
+    Model::fill(side->add_node(), yes ? "Neg" : no, yes ? std::vector<std::string>{"x"} : inputs, {"t"});
+    side->add_output()->set_name("t");
+  }
+}
+TEST(If, ARunTimeConditionChoosesBetweenBothBranches) {
+  Model m;
+  negated_or(m, "Abs", {"x"});
   EXPECT_EQ(m.run({int_values(Kind::Bool, {}, std::vector<i64>{1}), f32s({2}, {1, -2})})[0], f32s({2}, {-1, 2}));
   EXPECT_EQ(m.run({int_values(Kind::Bool, {}, std::vector<i64>{0}), f32s({2}, {1, -2})})[0], f32s({2}, {1, 2}));
 }
 TEST(If, BranchesOfDifferentShapesAreRefused) {
   Model m;
-  m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
   m.weight("zero", i64s({1}, {0}));
-  auto& n = m.node("If", {"c"}, {"y"});
-  auto* yes = branch(n, "then_branch");
-  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
-  yes->add_output()->set_name("t");
-  auto* no = branch(n, "else_branch");
-  Model::fill(no->add_node(), "Unsqueeze", {"x", "zero"}, {"t"});
-  no->add_output()->set_name("t");
+  negated_or(m, "Unsqueeze", {"x", "zero"});
   EXPECT_EQ(m.error(),
             "MODEL: If node \"If_y\" (opset 20): output 0 is (2) in one branch and (1, 2) in the other; with a condition known only "
             "at run time both need one shape: fix the condition with --fix, or make the shapes equal");
 }
 TEST(If, ABranchThatCannotBeIsDemandedNotToBeTaken) {
   Model m;
-  m.input("c", Kind::Bool, {}).input("x", Kind::F32, {"2"}).output("y");
-  auto& n = m.node("If", {"c"}, {"y"});
-  auto* yes = branch(n, "then_branch");
-  Model::fill(yes->add_node(), "Neg", {"x"}, {"t"});
-  yes->add_output()->set_name("t");
-  auto* no = branch(n, "else_branch");
-  Model::fill(no->add_node(), "MatMul", {"x", "missing"}, {"t"});
-  no->add_output()->set_name("t");
+  negated_or(m, "MatMul", {"x", "missing"});
   m.weight("missing", f32s({3}, {1, 2, 3}));
   Graph g = m.load();
   ASSERT_EQ(g.measured.size(), 1u);
