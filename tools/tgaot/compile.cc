@@ -64,6 +64,7 @@ tg::driver::StatePair parse_state(const std::string& text) {
 
 struct Later {
   const char *option, *meaning;
+  bool takes_value = true;
 };
 // Declared so that they are refused by name instead of as a typing error.
 constexpr Later kLater[] = {
@@ -72,9 +73,7 @@ constexpr Later kLater[] = {
     {"--max-size", "largest bundle"},
     {"--max-memory", "largest memory need"},
     {"--max-latency", "largest latency"},
-};
-constexpr Later kLaterFlags[] = {
-    {"--embed-test", "put test vectors into the bundle"},
+    {"--embed-test", "put test vectors into the bundle", false},
 };
 
 }  // namespace
@@ -102,10 +101,10 @@ tg::driver::InputShape parse_shape(const std::string& text) {
   return s;
 }
 
-void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o) {
-  verb.add_option("--log", o->logs, "a search log to take kernels' Opts from; with BEAM above 0 the search begins with them")->allow_extra_args(false);
-  verb.add_flag("--log-required", o->log_required, "fail where the logs have no answer; no search");
-  verb.add_option("--like", o->like, "a bundle to take kernels' Opts from, for a model that differs in its weights");
+void add_search_options(Verb& verb, tg::driver::SearchOptions* o) {
+  verb.option("--log", &o->logs, "a search log to take kernels' Opts from; with BEAM above 0 the search begins with them")
+      .flag("--log-required", &o->log_required, "fail where the logs have no answer; no search")
+      .option("--like", &o->like, "a bundle to take kernels' Opts from, for a model that differs in its weights");
 }
 
 void add_compile(CLI::App& app) {
@@ -114,28 +113,23 @@ void add_compile(CLI::App& app) {
     std::vector<std::string> shapes, vars, fixed, state;
   };
   auto a = std::make_shared<Args>();
-  CLI::App* verb = app.add_subcommand("compile", "model.onnx to model.tgb, for the targets in DEV");
-  verb->add_option("model", a->o.model, "the .onnx file")->required();
-  verb->add_option("-o,--output", a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder");
-  verb->add_option("--shape", a->shapes,
-                   "fixes an input's shape: input=1x3x224x224, or names its free dimensions: input=N,3,height,width; several of one input make variants")
-      ->allow_extra_args(false);
-  verb->add_option("--var", a->vars, "keeps a dimension free that the model or --shape calls so: N=1..64, seq=8..512:8")->allow_extra_args(false);
-  verb->add_option("--fix", a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")->allow_extra_args(false);
-  verb->add_option("--state", a->state, "OUTPUT=INPUT: kept on the device from run to run, zeros at first: present_key=past_key")
-      ->allow_extra_args(false);
-  verb->add_flag("--compress", a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
-  verb->add_flag("--strip", a->o.output.strip, "leave out the portable part; the bundle cannot be retuned");
-  verb->add_option("--report", a->o.output.report, "write a JSON report: kernels, memory, times");
-  add_search_options(*verb, &a->o.search);
+  Verb verb(app, "compile", "model.onnx to model.tgb, for the targets in DEV");
+  verb.required("model", &a->o.model, "the .onnx file")
+      .option("-o,--output", &a->o.output.path, "the .tgb file; default: the model's name with .tgb, in the current folder")
+      .option("--shape", &a->shapes,
+              "fixes an input's shape: input=1x3x224x224, or names its free dimensions: input=N,3,height,width; several of one input make variants")
+      .option("--var", &a->vars, "keeps a dimension free that the model or --shape calls so: N=1..64, seq=8..512:8")
+      .option("--fix", &a->fixed, "makes an input a constant: axes=axes.npy (or a .pb)")
+      .option("--state", &a->state, "OUTPUT=INPUT: kept on the device from run to run, zeros at first: present_key=past_key")
+      .flag("--compress", &a->o.output.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON")
+      .flag("--strip", &a->o.output.strip, "leave out the portable part; the bundle cannot be retuned")
+      .option("--report", &a->o.output.report, "write a JSON report: kernels, memory, times");
+  add_search_options(verb, &a->o.search);
   for (const Later& l : kLater)
-    verb->add_option_function<std::string>(
-        l.option, [l](const std::string&) { fail("compile ", l.option, " is not built yet in this version"); },
+    verb.call(
+        l.option, l.takes_value, [l] { fail("compile ", l.option, " is not built yet in this version"); },
         tg::str(l.meaning, " (not built yet)"));
-  for (const Later& l : kLaterFlags)
-    verb->add_flag_callback(
-        l.option, [l] { fail("compile ", l.option, " is not built yet in this version"); }, tg::str(l.meaning, " (not built yet)"));
-  verb->callback([a] {
+  verb.run([a] {
     for (const std::string& s : a->shapes) a->o.shapes.push_back(parse_shape(s));
     for (const std::string& s : a->vars) a->o.vars.push_back(parse_var(s));
     for (const std::string& s : a->fixed) a->o.fixed.push_back(parse_fixed(s));

@@ -15,14 +15,13 @@ void add_explain(CLI::App& app) {
     tg::driver::SearchOptions search;
   };
   auto a = std::make_shared<Args>();
-  CLI::App* verb =
-      app.add_subcommand("explain", "what bounds each kernel, by measurement, estimate and roofline; what a search tried and refused");
-  verb->add_option("file", a->file, "a bundle (.tgb) or a model (.onnx)")->required();
-  verb->add_option("--shape", a->shapes, "of a model: fixes an input's shape: input=1x3x224x224")->allow_extra_args(false);
-  verb->add_option("--kernels", a->kernels, "how many are shown, costliest first (20); 0: all");
-  verb->add_flag("--json", a->json, "as JSON, all kernels");
-  add_search_options(*verb, &a->search);
-  verb->callback([a] {
+  Verb verb(app, "explain", "what bounds each kernel, by measurement, estimate and roofline; what a search tried and refused");
+  verb.required("file", &a->file, "a bundle (.tgb) or a model (.onnx)")
+      .option("--shape", &a->shapes, "of a model: fixes an input's shape: input=1x3x224x224")
+      .option("--kernels", &a->kernels, "how many are shown, costliest first (20); 0: all")
+      .flag("--json", &a->json, "as JSON, all kernels");
+  add_search_options(verb, &a->search);
+  verb.run([a] {
     tg::driver::OutputOptions out;
     out.instead = [&](const tg::driver::KernelPlan& plan, std::span<const tg::driver::CompiledKernel> compiled, const tg::Target& target) {
       tg::driver::Explained e = tg::driver::explain(plan, compiled, target);

@@ -351,11 +351,10 @@ void inspect(const Args& a) {
 
 void add_inspect(CLI::App& app) {
   auto a = std::make_shared<Args>();
-  CLI::App* verb = app.add_subcommand("inspect", "prints the parts of a bundle");
-  verb->add_option("bundle", a->file, "the .tgb file")->required();
-  verb->add_option("--part", a->part, "summary, weights, programs, memory, commands, settings, graph or kernels")
-      ->check(CLI::IsMember({"summary", "weights", "programs", "memory", "commands", "settings", "graph", "kernels"}));
-  verb->add_flag("--json", a->json, "as JSON");
-  verb->add_option("--objects", a->objects, "writes the programs' machine code or source into this folder instead");
-  verb->callback([a] { inspect(*a); });
+  Verb(app, "inspect", "prints the parts of a bundle")
+      .required("bundle", &a->file, "the .tgb file")
+      .one_of("--part", &a->part, {"summary", "weights", "programs", "memory", "commands", "settings", "graph", "kernels"})
+      .flag("--json", &a->json, "as JSON")
+      .option("--objects", &a->objects, "writes the programs' machine code or source into this folder instead")
+      .run([a] { inspect(*a); });
 }

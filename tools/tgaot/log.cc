@@ -68,21 +68,18 @@ void add_log(CLI::App& app) {
     std::vector<std::string> files;
     std::string output;
   };
-  CLI::App* log = app.add_subcommand("log", "search logs: out of a bundle, merged, summed up");
-  log->require_subcommand(1);
-  struct Verb {
+  Verb log(app, "log", "search logs: out of a bundle, merged, summed up");
+  struct Part {
     const char *name, *meaning;
-    int least;
     bool writes;
   };
-  for (const Verb& v : {Verb{"export", "the log of a bundle as text", 1, true},
-                        Verb{"merge", "several logs or bundles as one log; of two lines for a kernel the faster one", 1, true},
-                        Verb{"stats", "kernels by time, with what the search won", 1, false}}) {
+  for (const Part& p : {Part{"export", "the log of a bundle as text", true},
+                        Part{"merge", "several logs or bundles as one log; of two lines for a kernel the faster one", true},
+                        Part{"stats", "kernels by time, with what the search won", false}}) {
     auto a = std::make_shared<Args>();
-    CLI::App* verb = log->add_subcommand(v.name, v.meaning);
-    verb->add_option("files", a->files, "logs (text) or bundles (.tgb)")->required()->expected(v.least, 100000);
-    if (v.writes) verb->add_option("-o,--output", a->output, "the file to write; default: standard output");
-    bool writes = v.writes;
-    verb->callback([a, writes] { writes ? write(merged(a->files), a->output) : stats(a->files); });
+    Verb verb = log.add(p.name, p.meaning);
+    verb.required("files", &a->files, "logs (text) or bundles (.tgb)");
+    if (p.writes) verb.option("-o,--output", &a->output, "the file to write; default: standard output");
+    verb.run([a, writes = p.writes] { writes ? write(merged(a->files), a->output) : stats(a->files); });
   }
 }

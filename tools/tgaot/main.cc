@@ -1,5 +1,6 @@
 // tgaot: compiles models ahead of time. Reads the command line and the environment, runs one verb, and turns an Error into one line on
 // stderr and exit code 1.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <signal.h>
 #include <unistd.h>

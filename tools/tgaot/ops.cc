@@ -22,7 +22,7 @@ void print(const std::string& filter) {
 
 void add_ops(CLI::App& app) {
   auto filter = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("ops", "the ONNX operators that can be imported");
-  verb->add_option("filter", *filter, "only those whose name contains this");
-  verb->callback([filter] { print(*filter); });
+  Verb(app, "ops", "the ONNX operators that can be imported")
+      .option("filter", filter.get(), "only those whose name contains this")
+      .run([filter] { print(*filter); });
 }

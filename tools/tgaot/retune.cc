@@ -9,14 +9,14 @@ void add_retune(CLI::App& app) {
     tg::driver::SearchOptions search;
   };
   auto a = std::make_shared<Args>();
-  CLI::App* verb = app.add_subcommand("retune", "a bundle scheduled and compiled again for the target in DEV, without the model");
-  verb->add_option("bundle", a->bundle, "the .tgb file")->required();
-  verb->add_option("-o,--output", a->o.path, "the new file; default: the bundle itself is replaced");
-  verb->add_flag("--compress", a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON");
-  verb->add_flag("--strip", a->o.strip, "leave out the portable part; the bundle cannot be retuned again");
-  verb->add_option("--report", a->o.report, "write a JSON report: kernels, memory, times");
-  add_search_options(*verb, &a->search);
-  verb->callback([a] {
+  Verb verb(app, "retune", "a bundle scheduled and compiled again for the target in DEV, without the model");
+  verb.required("bundle", &a->bundle, "the .tgb file")
+      .option("-o,--output", &a->o.path, "the new file; default: the bundle itself is replaced")
+      .flag("--compress", &a->o.compress, "store the weights compressed; needs a runtime built with TGB_ZSTD=ON")
+      .flag("--strip", &a->o.strip, "leave out the portable part; the bundle cannot be retuned again")
+      .option("--report", &a->o.report, "write a JSON report: kernels, memory, times");
+  add_search_options(verb, &a->search);
+  verb.run([a] {
     if (a->o.path.empty()) a->o.path = a->bundle;
     tg::driver::retune_bundle(a->bundle, a->o, a->search);
   });

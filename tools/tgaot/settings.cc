@@ -25,4 +25,4 @@ void print() {
 
 }  // namespace
 
-void add_settings(CLI::App& app) { app.add_subcommand("settings", "every environment variable, its value and meaning")->callback(print); }
+void add_settings(CLI::App& app) { Verb(app, "settings", "every environment variable, its value and meaning").run(print); }

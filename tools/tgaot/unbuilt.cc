@@ -4,10 +4,10 @@
 
 namespace {
 
-struct Verb {
+struct Unbuilt {
   const char *name, *meaning;
 };
-constexpr Verb kVerbs[] = {
+constexpr Unbuilt kVerbs[] = {
     {"diff", "what differs between two bundles"},         {"bisect", "the first kernel that strays from the interpreter"},
     {"export", "kernels and bundle as a linkable object"},
     {"agents", "the agents that can be reached"},
@@ -16,9 +16,8 @@ constexpr Verb kVerbs[] = {
 }  // namespace
 
 void add_unbuilt(CLI::App& app) {
-  for (const Verb& v : kVerbs) {
-    CLI::App* verb = app.add_subcommand(v.name, tg::str(v.meaning, " (not built yet)"));
-    verb->allow_extras();
-    verb->callback([v] { tg::fail(v.name, " is not built yet in this version (", v.meaning, ")"); });
-  }
+  for (const Unbuilt& v : kVerbs)
+    Verb(app, v.name, tg::str(v.meaning, " (not built yet)")).any_arguments().run([v] {
+      tg::fail(v.name, " is not built yet in this version (", v.meaning, ")");
+    });
 }

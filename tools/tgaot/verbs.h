@@ -1,7 +1,6 @@
 // The verbs of tgaot, one file each. add_<verb>() declares the verb's options on `app` and what runs when the verb is chosen.
 #pragma once
-#include <CLI/CLI.hpp>
-#include <memory>
+#include "cli.h"
 
 namespace tg::driver {
 struct SearchOptions;
@@ -19,5 +18,5 @@ void add_explain(CLI::App& app);
 void add_log(CLI::App& app);
 void add_worker(CLI::App& app);
 tg::driver::InputShape parse_shape(const std::string& text);                // --shape
-void add_search_options(CLI::App& verb, tg::driver::SearchOptions* o);  // --log, --log-required, --like
+void add_search_options(Verb& verb, tg::driver::SearchOptions* o);  // --log, --log-required, --like
 void add_unbuilt(CLI::App& app);  // verbs of later versions: each says so and fails

@@ -159,11 +159,11 @@ void verify(const Args& a) {
 
 void add_verify(CLI::App& app) {
   auto a = std::make_shared<Args>();
-  CLI::App* verb = app.add_subcommand("verify", "compares a bundle's outputs with a data set");
-  verb->add_option("bundle", a->bundle, "the .tgb file")->required();
-  verb->add_option("--data", a->data, "folder with input_<i> and output_<i> as .pb or .npy, or with ONNX's test_data_set_* folders")->required();
-  verb->add_option("--rtol", a->rtol, "allowed: atol + rtol * |expected|");
-  verb->add_option("--atol", a->atol, "see --rtol");
-  verb->add_option("--of-largest", a->relative_to_largest, "allowed instead: this share of the output's largest value, e.g. 1e-3");
-  verb->callback([a] { verify(*a); });
+  Verb(app, "verify", "compares a bundle's outputs with a data set")
+      .required("bundle", &a->bundle, "the .tgb file")
+      .required("--data", &a->data, "folder with input_<i> and output_<i> as .pb or .npy, or with ONNX's test_data_set_* folders")
+      .option("--rtol", &a->rtol, "allowed: atol + rtol * |expected|")
+      .option("--atol", &a->atol, "see --rtol")
+      .option("--of-largest", &a->relative_to_largest, "allowed instead: this share of the output's largest value, e.g. 1e-3")
+      .run([a] { verify(*a); });
 }

@@ -6,7 +6,7 @@
 #include "verbs.h"
 
 void add_worker(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("worker", "compiles and times kernels for a parent process; not for people");
-  verb->allow_extras();
-  verb->callback([] { std::exit(tg::serve_jobs(tg::driver::worker_job_bytes)); });
+  Verb(app, "worker", "compiles and times kernels for a parent process; not for people").any_arguments().run([] {
+    std::exit(tg::serve_jobs(tg::driver::worker_job_bytes));
+  });
 }

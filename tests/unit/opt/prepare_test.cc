@@ -60,16 +60,23 @@ TEST_F(Prepare, NamedPlacesAreALoopAlsoWhereTheLastBlockIsNotFull) {
   for (UOp u : toposort(prepare(k).ast)) {
     EXPECT_FALSE(u.in(Op::FloorDiv | Op::FloorMod)) << u.str();
     // What lies beyond the end of c and of the output is left alone; a and b have an element for each block.
-    if (u.is(Op::Load)) EXPECT_EQ(u.nsrc() == 3, u.src(0).src(0) == c) << u.str();
-    if (u.is(Op::Store)) EXPECT_FALSE(u.src(2).is(Op::Range)) << "the store has a gate";
+    if (u.is(Op::Load)) {
+      EXPECT_EQ(u.nsrc() == 3, u.src(0).src(0) == c) << u.str();
+    }
+    if (u.is(Op::Store)) {
+      EXPECT_FALSE(u.src(2).is(Op::Range)) << "the store has a gate";
+    }
   }
 }
 TEST_F(Prepare, NamedPlacesOfFullBlocksNeedNoGate) {
   UOp o = buffer({12}), a = buffer({3}), b = buffer({3}), r = loop(0, 12);
   finish({store(at(o, {r}), where(eq(r % 4, idx(0)), load(a, {r / 4}), load(b, {r / 4})), {r})});
   EXPECT_EQ(prepared(), "1 LOOP 3, 2 LOOP 4");
-  for (UOp u : toposort(prepare(k).ast))
-    if (u.is(Op::Store)) EXPECT_TRUE(u.src(2).is(Op::Range)) << u.str();
+  for (UOp u : toposort(prepare(k).ast)) {
+    if (u.is(Op::Store)) {
+      EXPECT_TRUE(u.src(2).is(Op::Range)) << u.str();
+    }
+  }
 }
 TEST_F(Prepare, LoopsRunAsTheOutputLies) {
   UOp o = buffer({6, 8}), x = buffer({8, 6}), i = loop(0, 6), j = loop(1, 8);
