@@ -42,6 +42,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/search/run.py --build "$build" || failed+=("tests/search")
   step "state"
   .venv/bin/python tests/state/run.py --build "$build" || failed+=("tests/state")
+  step "quantized graphs"
+  .venv/bin/python tests/quant/run.py --build "$build" || failed+=("tests/quant")
   step "sizes"
   .venv/bin/python tests/sizes/run.py --build "$build" || failed+=("tests/sizes")
   step "free sizes"

@@ -1,5 +1,6 @@
 #include "frontend/dequantized.h"
 
+#include "frontend/byte_flow.h"
 #include "frontend/pool.h"
 #include "frontend/quant.h"
 
@@ -56,7 +57,7 @@ std::optional<Dequantized> dequantized(const Tensor& x) {
 
 Tensor float_matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() < 2 || b.rank() < 2) return a.matmul(b);
-  std::optional<Dequantized> x = dequantized(a), y = dequantized(b);
+  std::optional<Dequantized> x = dequantized_below(a), y = dequantized_below(b);
   if (x && !repeats(x->scale, 1)) x.reset();
   if (y && !repeats(y->scale, 2)) y.reset();
   UOp k = a.dim(-1);
@@ -69,7 +70,7 @@ Tensor float_matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor float_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvArgs& args) {
-  std::optional<Dequantized> a = dequantized(x), b = dequantized(w);
+  std::optional<Dequantized> a = dequantized_below(x), b = dequantized_below(w);
   if (!b || !made_of_constants(w)) return x.conv(w, bias, args);
   i64 rank = x.rank(), terms = 1;
   for (i64 i = 1; i < w.rank(); i++) terms *= w.size(i);

@@ -2,6 +2,7 @@
 //   sum (x - xz)(w - wz) = sum x*w - xz * sum w - wz * sum x + n * xz * wz
 #include <algorithm>
 
+#include "frontend/byte_flow.h"
 #include "frontend/dequantized.h"
 #include "frontend/pool.h"
 #include "frontend/quant.h"
@@ -27,14 +28,8 @@ Tensor plus(const Tensor& zero, f64 v) { return wide(zero ? zero + v : Tensor::s
 // The same numbers as bytes of kind k: 128 more or less, and the zero point with them.
 Bytes as(Kind k, const Tensor& x, const Tensor& zero) {
   if (x.dtype().kind == k) return {x, wide(zero)};
-  UOp u = x.uop();
   f64 off = k == Kind::U8 ? 128 : -128;
-  // Made that way just before: taken back.
-  if (u.is(Op::Bitcast) && u.src(0).dtype().kind == k) {
-    UOp v = u.src(0);
-    if (v.is(Op::Xor) && splat(v.src(1)) && (splat(v.src(1)).as_int() & 255) == 128) return {Tensor(v.src(0)), plus(wide(zero), off)};
-  }
-  if (k == Kind::U8) return {x.bitcast(Kind::U8).binary(Op::Xor, Tensor::integer(Kind::U8, 128)), plus(wide(zero), off)};
+  if (k == Kind::U8) return {as_u8(x), plus(wide(zero), off)};
   return {x.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8), plus(wide(zero), off)};
 }
 

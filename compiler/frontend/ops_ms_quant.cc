@@ -1,5 +1,6 @@
 // com.microsoft quantized operators: QLinear*, products of 8-bit integers, weights of 2, 4 and 8 bits.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+#include "frontend/byte_flow.h"
 #include "frontend/ms.h"
 #include "frontend/norm.h"
 #include "frontend/pool.h"
@@ -28,7 +29,7 @@ Tensor qlinear_global_average_pool(OnnxNode& n) {
   Tensor x = n[0];
   Ints axes;
   for (i64 a = 0; a < x.rank() - 2; a++) axes.push_back(a + (last ? 1 : 2));
-  return back(n, real(n, 0).mean(axes, true), 3, x.dtype());
+  return back(n, mean_of(real(n, 0), axes, true), 3, x.dtype());
 }
 Tensor qlinear_concat(OnnxNode& n) {
   n.require(n.inputs() > 2 && (n.inputs() - 2) % 3 == 0, n.inputs(), " inputs are no scale, zero point and triples");
@@ -38,7 +39,7 @@ Tensor qlinear_concat(OnnxNode& n) {
 }
 Tensor qlinear_reduce_mean(OnnxNode& n) {
   Tensor x = real(n, 0);
-  return back(n, x.mean(n.attr("axes", x.all_axes()), n.attr("keepdims", 1)), 3, n[0].dtype());
+  return back(n, mean_of(x, n.attr("axes", x.all_axes()), n.attr("keepdims", 1)), 3, n[0].dtype());
 }
 Tensor qlinear_softmax(OnnxNode& n) {
   Tensor x = real(n, 0);

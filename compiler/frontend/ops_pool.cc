@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/byte_flow.h"
 #include "frontend/onnx_op.h"
 #include "frontend/spatial.h"
 
@@ -74,7 +75,7 @@ Tensor average_pool_of(OnnxNode& n, const Tensor& input) {
   Tensor x = input.widen();
   PoolArgs p = pool_args(n, x);
   Tensor v = windows(x, p, konst(x.dtype(), 0));
-  Tensor sum = v.reduce(ReduceKind::Add, window_axes(v, p.s.k.size()));
+  Tensor sum = sum_of(v, window_axes(v, p.s.k.size()), false);
   return (sum / window_counts(x, p, n.attr("count_include_pad", 0), x.dtype())).cast(input.dtype());
 }
 
@@ -141,7 +142,7 @@ Tensor max_unpool(OnnxNode& n) {
 
 constexpr OnnxOp kPoolOps[] = {
     {"AveragePool", 1, [](OnnxNode& n) { return average_pool_of(n, n[0]); }},
-    {"GlobalAveragePool", 1, [](OnnxNode& n) { return n[0].mean(spatial_axes(n), true); }},
+    {"GlobalAveragePool", 1, [](OnnxNode& n) { return mean_of(n[0], spatial_axes(n), true); }},
     {"GlobalLpPool", 1, [](OnnxNode& n) { return power_norm(n[0].widen(), n.attr("p", 2), spatial_axes(n), true).cast(n[0].dtype()); }},
     {"GlobalMaxPool", 1, [](OnnxNode& n) { return n[0].max(spatial_axes(n), true); }},
     {"LpPool", 1, lp_pool},

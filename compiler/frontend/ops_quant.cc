@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/byte_flow.h"
 #include "frontend/dequantized.h"
 #include "frontend/onnx_op.h"
 #include "frontend/pool.h"
@@ -97,7 +98,10 @@ Tensor spread_parameter(const Tensor& p, const Tensor& x, i64 axis, i64 block) {
 
 Tensor quantize(const Tensor& x, const Tensor& scale, const Tensor& zero, DType q, bool saturate) {
   Tensor v;
-  if (UOp c = splat(scale.uop()); c && is_int(q) && c.as_float() > 0 && std::isfinite(c.as_float())) v = scaled_down(x, c.as_float());
+  UOp s = splat(scale.uop()), z = zero ? splat(zero.uop()) : konst(q, 0);
+  if (s && z && (q.kind == Kind::U8 || q.kind == Kind::I8) && s.as_float() > 0 && std::isfinite(s.as_float()) && x.dtype() == DType(Kind::F32))
+    if (Tensor bytes = requantized(x, s.as_float(), z.as_int(), q.kind)) return bytes;
+  if (s && is_int(q) && s.as_float() > 0 && std::isfinite(s.as_float())) v = scaled_down(x, s.as_float());
   if (!v) v = x / scale;
   if (!zero || !is_int(q)) return to_quantized(v, q, saturate);
   // Rounded before the zero point is added: ties go to even multiples of the scale.

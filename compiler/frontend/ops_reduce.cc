@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "frontend/byte_flow.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -68,7 +69,7 @@ Tensor through_float(const Tensor& x, F f) {
 
 // clang-format off
 template <bool old> Tensor reduce_sum(OnnxNode& n)  { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return x.sum(a, k); }); }
-template <bool old> Tensor reduce_mean(OnnxNode& n) { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return x.mean(a, k); }); }
+template <bool old> Tensor reduce_mean(OnnxNode& n) { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return mean_of(x, a, k); }); }
 template <bool old> Tensor reduce_prod(OnnxNode& n) { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return x.prod(a, k); }); }
 template <bool old> Tensor reduce_max(OnnxNode& n)  { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return extremum(x, a, k, ReduceKind::Max); }); }
 template <bool old> Tensor reduce_min(OnnxNode& n)  { return reduction<old>(n, [](Tensor x, Ints a, bool k) { return extremum(x, a, k, ReduceKind::Min); }); }

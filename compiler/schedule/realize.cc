@@ -233,6 +233,7 @@ class Realizer {
         for (UOp r : rs)
           if (r.is(Op::Range)) b.open.push_back(r);
         b.in_reduce = true;
+        b.in_contraction |= cone_[u].heavy;
         for (size_t i = 0; i < inputs; i++) add(u.src(i), b);
         return;
       }
@@ -245,7 +246,7 @@ class Realizer {
           return;
         }
         for (UOp s : u.src()) {
-          if (shape(s).empty() && !shape(u).empty()) add(s, {a.root, {}, a.open, a.in_reduce});
+          if (shape(s).empty() && !shape(u).empty()) add(s, {a.root, {}, a.open, a.in_reduce, a.in_contraction});
           else add(s, a);
         }
     }
@@ -265,7 +266,7 @@ class Realizer {
   // A few cheap ops on one narrower value (a dequantized byte), read by no contraction's loop: its readers do them.
   bool widens(UOp u, const std::vector<Access>& acc) {
     for (const Access& a : acc)
-      if (a.in_reduce) return false;
+      if (a.in_contraction) return false;
     DType d = u.dtype();
     for (int ops = 0; ops < 4; ops++) {
       if (u.is(Op::Cast) || u.is(Op::Bitcast)) {
@@ -279,6 +280,22 @@ class Realizer {
       u = u.src(left ? 1 : 0);
     }
     return false;
+  }
+  // The last step on the way from a contraction's sums to bytes: of a second contraction in a kernel these are stored, not its sums.
+  bool narrowed_contraction(UOp u) {
+    if (!is_elementwise(u.op())) return false;
+    for (bool first = true;; first = false) {
+      if (u.is(Op::Reduce) || asked_.contraction[u]) return cone_[u].heavy;
+      if (!is_elementwise(u.op()) || (!first && bits(u.dtype()) <= 8 && u.in(Op::Cast))) return false;
+      UOp below;
+      for (UOp s : u.src()) {
+        if (!cone_[s].heavy) continue;
+        if (below) return false;
+        below = s;
+      }
+      if (!below) return false;
+      u = below;
+    }
   }
   bool constant(UOp u) {
     while (is_movement(u.op())) u = u.src(0);
@@ -329,7 +346,8 @@ class Realizer {
       if (c.heavy) contraction_in_[acc[0].root] = 1;
       return false;
     }
-    if (several && widens(u, acc)) return false;
+    if (widens(u, acc)) return false;
+    if (bits(u.dtype()) <= 8 && contraction_in_[acc[0].root] && narrowed_contraction(u)) return true;
     if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
     // A value that is larger than all it is made of (the products of a contraction) is better made again from what is stored below it.
     bool inflated = double(most_elems(shape(u))) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));

@@ -14,7 +14,7 @@ struct Access {
   UOp root;
   Shape index;
   std::vector<UOp> open;  // the RANGEs of the loops around it
-  bool in_reduce = false;
+  bool in_reduce = false, in_contraction = false;
 };
 
 // The ranges that a REDUCE (or FOLD) inside a kernel runs over, one a reduced axis. Those of a reduce over the same row as the kernel's own
