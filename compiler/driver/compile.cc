@@ -112,10 +112,11 @@ Built build(const Graph& folded, const Target& target, const TuneSources& source
   std::vector<Choice> choices = find_choices(b.graph, target);
   std::vector<std::string> notes;
   settle_choices(b.graph, target, sources, &choices, log, &notes);
-  for (std::string& n : notes) report.note(std::move(n));
   report.choices(choices);
   b.chosen = with_choices(b.graph, target, choices);
-  b.sched = cached_schedule(b.graph, target, choices, &b.chosen);
+  std::vector<LayoutPick> layouts = settle_layouts(b.chosen, target, sources, log, &notes);
+  for (std::string& n : notes) report.note(std::move(n));
+  b.sched = cached_schedule(b.graph, target, choices, &b.chosen, layouts);
   report.done("schedule");
 
   b.plan = plan_kernels(b.sched, target);

@@ -72,7 +72,7 @@ std::vector<Step> read_steps(Reader& r, std::vector<std::pair<bool, bool>>& has)
   return steps;
 }
 
-Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choices) {
+Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choices, std::span<const LayoutPick> layouts) {
   Hasher h;
   h.add(build_id()).add(target_text(t)).add(settings::code_key());
   std::vector<UOp> roots{g.sink};
@@ -84,6 +84,7 @@ Digest key_of(const Graph& g, const Target& t, const std::vector<Choice>& choice
   for (const MeasuredSize& m : g.measured) h.add(m.name).add(u64(m.min)).add(u64(m.max)).add(u64(m.multiple));
   for (const ConstantData& c : g.constants) h.add(digest(c.bytes));  // values, too: constants of one element become numbers
   for (const Choice& c : choices) h.add(u64(c.picked));
+  for (const LayoutPick& p : layouts) h.add(u64(p.buffer)).add(u64(p.axis)).add(u64(p.panels));
   return h.done();
 }
 
@@ -144,12 +145,13 @@ Schedule read_schedule(std::span<const u8> bytes, std::shared_ptr<Arena> arena) 
   return s;
 }
 
-Schedule cached_schedule(const Graph& g, const Target& t, const std::vector<Choice>& choices, const Graph* chosen) {
+Schedule cached_schedule(const Graph& g, const Target& t, const std::vector<Choice>& choices, const Graph* chosen,
+                         std::span<const LayoutPick> layouts) {
   if (!chosen) chosen = &g;
-  if (!settings::SCACHE()) return schedule(*chosen, t);
-  Digest key = key_of(g, t, choices);
+  if (!settings::SCACHE()) return schedule(*chosen, t, layouts);
+  Digest key = key_of(g, t, choices, layouts);
   if (auto hit = cache::get("schedules", key)) return read_schedule(*hit, g.arena);
-  Schedule s = schedule(*chosen, t);
+  Schedule s = schedule(*chosen, t, layouts);
   cache::put("schedules", key, write_schedule(s));
   return s;
 }

@@ -568,6 +568,9 @@ void add_log_file(const std::string& path, TuneSources* to) {
 void add_like(const std::string& path, TuneSources* to) {
   bundle::Loaded b = bundle::read_bundle(path);
   if (!b.desc.portable) fail("--like ", path, ": was compiled with --strip: its kernels' Opts are not in it");
+  SearchLog log = SearchLog::parse(b.desc.provenance.log, path + ": its search log");
+  for (auto& [key, e] : log.entries())
+    if (e.name == kChoiceName) to->like_choices.add(e);
   for (const bundle::TargetKernels& t : b.desc.portable->kernels)
     for (const ShapedKernel& k : read_kernels(t.bytes)) to->like[k.entry] = k.opts;
 }

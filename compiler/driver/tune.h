@@ -12,6 +12,8 @@ struct TuneSources {
   SearchLog log;                            // Opts to take; with BEAM above 0 to begin with
   bool required = false;                    // a kernel that the log does not know is an Error
   std::map<std::string, std::string> like;  // by entry: Opts of another bundle's kernels
+  SearchLog like_choices;                   // the other bundle's answers for the model as a whole
+  bool may_measure = true;                  // false: nothing is timed here, the cost model decides
 };
 
 struct Tuned {

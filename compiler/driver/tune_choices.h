@@ -1,14 +1,18 @@
-// The picked alternatives of choices, by logs and by search: the model is made with each alternative in turn and timed as a whole.
+// What a search decides for the model as a whole, before its kernels: choices (schedule/choice.h) and layouts (schedule/layout_choice.h).
 #pragma once
 #include "driver/tune.h"
 #include "schedule/choice.h"
+#include "schedule/layout_choice.h"
 
 namespace tg::driver {
 
-// Sets `picked` where a log has a line for the choice; with BEAM above 0 also where CACHEDB has one, and times the others, costliest first, for at
-// most a third of BEAM_BUDGET. Choices with one label are one question. What is known or found gets a line in `log`, whose Opts are the
-// alternative's name; what was done, a line in `notes`.
+// Sets `picked` by the log's word; with BEAM the whole model is timed with each alternative that the cost model does not rule out. What was asked
+// goes into the log, a line a question.
 void settle_choices(const Graph& g, const Target& target, const TuneSources& from, std::vector<Choice>* choices, SearchLog* log,
                     std::vector<std::string>* notes);
+
+// The same for layouts of `chosen`, the graph with the choices in place.
+std::vector<LayoutPick> settle_layouts(const Graph& chosen, const Target& target, const TuneSources& from, SearchLog* log,
+                                       std::vector<std::string>* notes);
 
 }  // namespace tg::driver

@@ -5,8 +5,13 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "ir/bounds.h"
+#include "ir/canonical.h"
 #include "ir/loops.h"
+#include "ir/text.h"
+#include "schedule/cost.h"
+#include "schedule/layout_choice.h"
 #include "schedule/realize.h"
 #include "schedule/schedule.h"
 
@@ -54,9 +59,14 @@ class Chooser {
  public:
   Chooser(Schedule& s, const Target& t) : s_(s), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()), chosen_(s.buffers.size()) {}
 
-  void run() {
+  void run(std::span<const LayoutPick> picks) {
     for (const Call& c : s_.calls) vote(c);
+    for (const LayoutPick& p : picks) {
+      TG_CHECK(p.buffer < s_.buffers.size() && p.axis >= 0 && size_t(p.axis) < s_.buffers[p.buffer].dims.size(), "no such axis to be innermost");
+      if (!p.panels || !in_panels(p.buffer, int(p.axis))) set(p.buffer, innermost(s_.buffers[p.buffer].dims.size(), int(p.axis)));
+    }
     for (size_t b = 0; b < s_.buffers.size(); b++) {
+      if (chosen_[b]) continue;
       int best = -1;
       for (auto [axis, cycles] : votes_[b])
         if (best < 0 || cycles > votes_[b][best]) best = axis;
@@ -68,7 +78,68 @@ class Chooser {
     for (const Call& c : s_.calls) follow(c);
   }
 
+  // Behind run(): buffers with votes, as questions; equal ones are one.
+  std::vector<LayoutQuestion> close() const {
+    std::map<Digest, LayoutQuestion> found;
+    for (u32 b = 0; b < s_.buffers.size(); b++) {
+      if (votes_[b].empty()) continue;
+      LayoutQuestion q = question(b);
+      if (q.alternatives.size() < 2) continue;
+      LayoutQuestion& known = found.try_emplace(q.key, q).first->second;
+      known.buffers.push_back(b);
+    }
+    std::vector<LayoutQuestion> out;
+    for (auto& [key, q] : found) out.push_back(std::move(q));
+    auto stake = [](const LayoutQuestion& q) { return q.alternatives[0].cycles * f64(q.buffers.size()); };
+    std::stable_sort(out.begin(), out.end(), [&](const LayoutQuestion& x, const LayoutQuestion& y) { return stake(x) > stake(y); });
+    if (out.size() > kMostQuestions) out.resize(kMostQuestions);
+    return out;
+  }
+
  private:
+  static constexpr size_t kMostQuestions = 5;
+  static constexpr f64 kClose = 1.5;  // cycles of what is asked for over those of what was chosen
+
+  LayoutQuestion question(u32 b) const {
+    const Buffer& buf = s_.buffers[b];
+    LayoutQuestion q;
+    Hasher h;
+    h.add("layout");
+    f64 work = 0;
+    std::string readers;
+    for (const Call& c : s_.calls) {
+      auto at = std::find(c.buffers.begin(), c.buffers.end(), b);
+      if (at == c.buffers.end()) continue;
+      Work w = work_of(s_, c);
+      work += f64(w.flops) / f64(4 * lanes_) + f64(w.bytes) / 16;
+      bool writes = at - c.buffers.begin() < i64(c.outputs);
+      h.add(print(canonical(c.ast).ast)).add(u64(writes));
+      if (writes && q.label.empty()) q.label = "layout of " + c.name;
+      else if (readers.find(c.name) == readers.npos) readers += (readers.empty() ? ", read by " : " ") + c.name;
+    }
+    q.label += readers;
+    q.key = h.done();
+    f64 all = 0;
+    i64 chosen = buf.layout.pieces.back().axis;
+    for (auto [axis, cycles] : votes_[b]) all += cycles;
+    auto lost = [&](i64 axis) {
+      auto v = votes_[b].find(int(axis));
+      return all - (v == votes_[b].end() ? 0 : v->second);
+    };
+    auto add = [&](i64 axis, bool panels) {
+      std::string name = str("axis ", axis, panels ? " in panels" : " innermost");
+      q.alternatives.push_back({name, work + lost(axis), 0});
+      q.picks.push_back({0, axis, panels});
+    };
+    bool panels = buf.layout.pieces.size() > buf.dims.size();
+    add(chosen, panels);
+    if (panels) add(chosen, false);
+    for (i64 a = i64(buf.dims.size()); a-- > 0;)
+      if (a != chosen && buf.dims[size_t(a)] > 1 && work + lost(a) <= kClose * (work + lost(chosen)) && (votes_[b].count(int(a)) || a + 1 == i64(buf.dims.size())))
+        add(a, false);
+    return q;
+  }
+
   // What is lost, in cycles, if that axis is not the innermost one.
   void add(u32 b, f64 cycles, int axis) {
     Buffer& buf = s_.buffers[b];
@@ -263,6 +334,10 @@ class Chooser {
 
 }  // namespace
 
-void choose_layouts(Schedule& s, const Target& target) { Chooser(s, target).run(); }
+void choose_layouts(Schedule& s, const Target& target, std::span<const LayoutPick> picks, std::vector<LayoutQuestion>* close) {
+  Chooser c(s, target);
+  c.run(picks);
+  if (close) *close = c.close();
+}
 
 }  // namespace tg

@@ -12,6 +12,7 @@
 #include "ir/spec.h"
 #include "rules/symbolic.h"
 #include "schedule/build.h"
+#include "schedule/layout_choice.h"
 #include "schedule/rounds.h"
 #include "schedule/steps.h"
 
@@ -678,8 +679,10 @@ UOp Buffer::bytes_of_run() const {
   return simplify(b % 8 ? (n * b + 7) / 8 : n * (b / 8));
 }
 
-Schedule schedule(const Graph& g, const Target& target) {
-  Arena::Scope scope(*g.arena);
+namespace {
+
+// As far as layouts.
+Schedule laid_out(const Graph& g, const Target& target, std::span<const LayoutPick> picks, std::vector<LayoutQuestion>* close) {
   if (settings::SPEC()) check(Spec::Tensor, g.sink, "import");
   Graph copied = g;
   copied.sink = loops_to_rounds(copy_padded_inputs(prepare_control(hold_state_inputs(g))));
@@ -689,11 +692,28 @@ Schedule schedule(const Graph& g, const Target& target) {
   if (settings::SPEC())
     for (const Call& c : s.calls) check(Spec::Kernel, c.ast, "schedule");
   make_borders(s);
-  choose_layouts(s, target);
+  choose_layouts(s, target, picks, close);
+  return s;
+}
+
+}  // namespace
+
+Schedule schedule(const Graph& g, const Target& target) { return schedule(g, target, {}); }
+
+Schedule schedule(const Graph& g, const Target& target, std::span<const LayoutPick> picks) {
+  Arena::Scope scope(*g.arena);
+  Schedule s = laid_out(g, target, picks, nullptr);
   share_in_place(s);
   plan_memory(s);
   s.vars = vars_of(g, s);
   return s;
+}
+
+std::vector<LayoutQuestion> close_layouts(const Graph& g, const Target& target) {
+  Arena::Scope scope(*g.arena);
+  std::vector<LayoutQuestion> close;
+  laid_out(g, target, {}, &close);
+  return close;
 }
 
 }  // namespace tg

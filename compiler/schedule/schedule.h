@@ -2,6 +2,7 @@
 // coordinates), and the buffers they read and write, with layouts and places in memory.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,12 @@ struct Schedule {
   i64 arena_bytes = 0, lower_bound_bytes = 0;  // planned peak of Scratch, and the most that is alive at once
 };
 
+struct LayoutPick;      // layout_choice.h
+struct LayoutQuestion;
+
+// picks: layouts that are asked for.
 Schedule schedule(const Graph& g, const Target& target);
+Schedule schedule(const Graph& g, const Target& target, std::span<const LayoutPick> picks);
 
 // Parts of schedule(), in its order.
 UOp prepare_control(UOp sink);                        // control.cc
@@ -69,7 +75,7 @@ UOp copy_padded_inputs(UOp sink);                     // padded_inputs.cc
 void read_one_hot_rows(Schedule& s, const Graph& g);    // one_hot.cc
 void update_in_place(Schedule& s);                    // inplace.cc
 void make_borders(Schedule& s);                       // borders.cc
-void choose_layouts(Schedule& s, const Target& target);// layouts.cc
+void choose_layouts(Schedule& s, const Target& target, std::span<const LayoutPick> picks, std::vector<LayoutQuestion>* close);  // layouts.cc
 void share_in_place(Schedule& s);                     // inplace.cc
 void plan_memory(Schedule& s);                        // memory.cc
 
