@@ -20,7 +20,7 @@
 namespace tg::driver {
 namespace {
 
-constexpr f64 kSeconds = 6, kLeastWin = 0.995;
+constexpr f64 kLeastWin = 0.995;
 constexpr int kLeastTurns = 5, kMostTurns = 60;
 
 class Folder {
@@ -181,6 +181,9 @@ std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target&
 
 namespace {
 
+// Of BEAM_BUDGET little is kept for the whole model; but what is found without it may lose.
+f64 seconds_of_whole() { return settings::BEAM_BUDGET() > 0 ? std::clamp(settings::BEAM_BUDGET() / 10, 0.3, 6.0) : 6; }
+
 class Whole {
  public:
   Whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& t, Tuned* tuned)
@@ -251,7 +254,7 @@ class Whole {
       for (size_t j = 0; j < opts.size(); j++) models.back().plan.jobs[j].opts = opts[j];
     }
     std::string why;
-    std::vector<WholeTimes> t = time_models(models, t_, kSeconds, 1, &why);
+    std::vector<WholeTimes> t = time_models(models, t_, seconds_of_whole(), 1, &why);
     if (!why.empty()) tuned_->notes.push_back(str("search: ", why));
     for (const WholeTimes& x : t)
       if (x.steps.size() != plan_.uses.size()) return {};  // repeated or left out launches: kernels cannot be told apart

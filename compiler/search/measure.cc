@@ -1,5 +1,6 @@
 // Buffers lie between pages that nothing may touch, what is only read cannot be written, and bytes around a buffer are looked at after the
-// first launch. Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm.
+// first launch. Where buffers begin within their pages decides whether loads seem to wait for stores, so a time is the mean over several places.
+// Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm.
 // Tasks run one after another, and processor time is taken, so that other work on the machine counts little.
 #include "search/measure.h"
 
@@ -129,6 +130,8 @@ namespace {
 
 constexpr u8 kCanary = 0xa5;
 constexpr size_t kFence = 1 << 20;  // on each side of a buffer: addresses that nothing may touch
+constexpr size_t kPlaces = 64;  // lines of a page
+constexpr int kMoves = 4;       // places that a time is the mean over
 constexpr i64 kMostCopies = 64, kMostRotating = i64(96) << 20, kMostMemory = i64(4) << 30;
 
 f64 now_ns() {
@@ -196,7 +199,7 @@ class Guarded {
  public:
   Guarded(i64 bytes, int slot) : bytes_(size_t(bytes)) {
     size_t data = (bytes_ + 63) / 64 * 64;
-    pages_ = (data + 2 * 64 + page() - 1) / page() * page();
+    pages_ = (data + 2 * 64 + kPlaces * 64 + page() - 1) / page() * page();
     void* m = mmap(nullptr, pages_ + 2 * kFence, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED) fail("measurer: no memory for ", bytes, " bytes");
     base_ = static_cast<char*>(m);
@@ -221,7 +224,23 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
   u8* data() const { return reinterpret_cast<u8*>(data_); }
   size_t size() const { return bytes_; }
-  void read_only(bool on) const { (void)mprotect(base_ + kFence, pages_, on ? PROT_READ : PROT_READ | PROT_WRITE); }
+  // Moves the data so many lines down; 0: where nothing can be read behind it unseen.
+  void place(size_t lines) {
+    char* to = base_ + kFence + pages_ - (bytes_ + 63) / 64 * 64 - lines * 64;
+    if (to == data_) return;
+    if (protected_) (void)mprotect(base_ + kFence, pages_, PROT_READ | PROT_WRITE);
+    memmove(to, data_, bytes_);
+    memset(base_ + kFence, kCanary, size_t(to - base_) - kFence);
+    memset(to + bytes_, kCanary, size_t(base_ + kFence + pages_ - to) - bytes_);
+    data_ = to;
+    for (int i = 0; i < n_regions; i++)
+      if (regions[i].begin == base_) regions[i].data = data_, regions[i].data_end = data_ + bytes_;
+    if (protected_) read_only(true);
+  }
+  void read_only(bool on) {
+    protected_ = on; 
+    (void)mprotect(base_ + kFence, pages_, on ? PROT_READ : PROT_READ | PROT_WRITE);
+  }
   // Bytes around the data that are not as they were: how far outside, or nothing.
   std::string overwritten() const {
     const char *p = base_ + kFence, *end = p + pages_;
@@ -235,6 +254,7 @@ class Guarded {
  private:
   char *base_, *data_;
   size_t bytes_, pages_;
+  bool protected_ = false;
 };
 
 struct Random {
@@ -349,6 +369,8 @@ class Bench {
 
   // One launch with guards, from the initial state.
   void checked_run(const Program& p, const MeasuredProgram& of) {
+    for (auto& b : buffers_)
+      if (b) b->place(0);
     reset();
     std::vector<void*> args;
     for (size_t i = 0; i < s_.slots.size(); i++)
@@ -368,11 +390,26 @@ class Bench {
       if (s_.slots[i].written) memcpy(buffers_[i]->data(), initial_[i].data(), initial_[i].size());
   }
 
+  // Buffers at other distances from each other, in lines of a page.
+  void move(int place) {
+    constexpr size_t kStep[] = {7, 19, 29, 43};
+    static_assert(std::size(kStep) == kMoves);
+    for (size_t i = 0; i < buffers_.size(); i++)
+      if (buffers_[i]) buffers_[i]->place((i + 1) * kStep[place] % kPlaces);
+  }
+
   // A program with its arguments, one set for each copy of the constants.
   struct Timed {
     const Program& program;
     std::vector<std::vector<void*>> args;
     size_t at = 0;
+    const Bench* bench = nullptr;
+    // The arguments where buffers lie now.
+    void follow() {
+      for (auto& a : args)
+        for (size_t i = 0; i < a.size(); i++)
+          if (bench->buffers_[i]) a[i] = bench->buffers_[i]->data();
+    }
     f64 batch(i64 reps) {
       f64 t = now_ns();
       for (i64 i = 0; i < reps; i++) program.run(args[at++ % args.size()].data());
@@ -380,7 +417,7 @@ class Bench {
     }
   };
   Timed timed(const Program& p, const MeasuredProgram& of) {
-    Timed t{p, {}, 0};
+    Timed t{p, {}, 0, this};
     for (i64 c = 0; c < copies_; c++) {
       std::vector<void*> args;
       for (size_t i = 0; i < s_.slots.size(); i++) {
@@ -474,9 +511,25 @@ class Bench {
 };
 
 constexpr f64 kBatchNs = 20e3, kEnoughNs = 2e6, kMostNs = 300e6, kLongNs = 4e6;
-constexpr int kLeastBatches = 4, kMostBatches = 40;
+constexpr int kLeastBatches = 2 * kMoves, kMostBatches = 40;
 
 i64 reps_of(const Bench& b, f64 ns) { return std::clamp<i64>(i64(kBatchNs / std::max(ns, 1.0)), 1, b.in_place() ? 4 : 2000); }
+
+// The least time at each place, and the mean over places.
+class Places {
+ public:
+  void add(int place, f64 ns) { least_[place] = least_[place] > 0 ? std::min(least_[place], ns) : ns; }
+  f64 mean() const {
+    f64 sum = 0;
+    int n = 0;
+    for (f64 v : least_)
+      if (v > 0) sum += v, n++;
+    return n ? sum / n : 0;
+  }
+
+ private:
+  f64 least_[kMoves] = {};
+};
 
 Measured time_one(Bench& bench, Bench::Timed t, f64 best_ns) {
   Measured m;
@@ -486,14 +539,18 @@ Measured time_one(Bench& bench, Bench::Timed t, f64 best_ns) {
   if (m.ns < kLongNs) m.ns = t.batch(1), m.runs++;
   if (best_ns > 0 && m.ns > (m.ns < kLongNs ? 3 : 1.5) * best_ns) return m;
   i64 reps = reps_of(bench, m.ns);
+  Places places;
   f64 spent = 0;
   for (int i = 0; i < kMostBatches && spent < kMostNs; i++) {
+    bench.move(i % kMoves);
+    t.follow();
     if (bench.in_place()) bench.reset();
     f64 ns = t.batch(reps);
-    m.ns = i == 0 && reps > 1 ? ns : std::min(m.ns, ns);
+    places.add(i % kMoves, ns);
+    m.ns = places.mean();
     m.runs += reps, spent += ns * f64(reps);
     if (i + 1 >= (ns > kLongNs ? 2 : kLeastBatches) && spent >= kEnoughNs) break;
-    if (i == 1 && best_ns > 0 && m.ns > 1.5 * best_ns) break;
+    if (i == kMoves - 1 && best_ns > 0 && m.ns > 1.5 * best_ns) break;
   }
   return m;
 }
@@ -503,24 +560,33 @@ Measured time_both(Bench& bench, Bench::Timed base, Bench::Timed candidate) {
   bench.reset();
   base.batch(1), candidate.batch(1);
   i64 reps = reps_of(bench, std::min(base.batch(1), candidate.batch(1)));
-  std::vector<f64> ratios;
-  m.ns = m.base_ns = 1e300;
+  std::vector<f64> ratios[kMoves];
+  Places of_base, of_candidate;
   f64 spent = 0;
   for (int i = 0; i < 101 && spent < kMostNs * 2; i++) {
+    int place = i % kMoves;
+    bench.move(place);
+    base.follow(), candidate.follow();
     if (bench.in_place()) bench.reset();
     // Each goes first in turn.
     f64 b, c;
-    if (i % 2)
+    if (i / kMoves % 2)
       b = base.batch(reps), c = candidate.batch(reps);
     else
       c = candidate.batch(reps), b = base.batch(reps);
-    m.base_ns = std::min(m.base_ns, b), m.ns = std::min(m.ns, c);
+    of_base.add(place, b), of_candidate.add(place, c);
     m.runs += reps, spent += (b + c) * f64(reps);
-    ratios.push_back(c / b);
-    if (i >= 10 && spent > 10 * kEnoughNs) break;
+    ratios[place].push_back(c / b);
+    if (i >= 4 * kMoves - 1 && spent > 10 * kEnoughNs) break;
   }
-  std::sort(ratios.begin(), ratios.end());
-  m.ratio = ratios[ratios.size() / 2];
+  m.base_ns = of_base.mean(), m.ns = of_candidate.mean();
+  int n = 0;
+  for (std::vector<f64>& r : ratios) {
+    if (r.empty()) continue;
+    std::sort(r.begin(), r.end());
+    m.ratio += r[r.size() / 2], n++;
+  }
+  m.ratio /= n;
   return m;
 }
 
