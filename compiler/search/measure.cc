@@ -1,5 +1,5 @@
-// Buffers lie between pages that nothing may touch, what is only read cannot be written, and bytes around a buffer are looked at after the
-// first launch. Where buffers begin within their pages decides whether loads seem to wait for stores, so a time is the mean over several places.
+// For the first launch buffers lie between pages that nothing may touch, what is only read cannot be written, and bytes around a buffer are looked at
+// after it. Then the pages around are memory like any other: a masked store that reaches into a page without memory costs hundreds of cycles. Where buffers begin within their pages decides whether loads seem to wait for stores, so a time is the mean over several places.
 // Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm.
 // Tasks run one after another, and processor time is taken, so that other work on the machine counts little.
 #include "search/measure.h"
@@ -224,6 +224,17 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
   u8* data() const { return reinterpret_cast<u8*>(data_); }
   size_t size() const { return bytes_; }
+  // Whether nothing may touch the pages around.
+  void close(bool on) {
+    if (on == closed_) return;
+    closed_ = on;
+    for (char* fence : {base_, base_ + kFence + pages_}) {
+      (void)mprotect(fence, kFence, on ? PROT_NONE : PROT_READ | PROT_WRITE);
+      if (on || touched_) continue;
+      for (size_t at = 0; at < kFence; at += page()) fence[at] = 0;
+    }
+    touched_ = true;
+  }
   // Moves the data so many lines down; 0: where nothing can be read behind it unseen.
   void place(size_t lines) {
     char* to = base_ + kFence + pages_ - (bytes_ + 63) / 64 * 64 - lines * 64;
@@ -254,7 +265,7 @@ class Guarded {
  private:
   char *base_, *data_;
   size_t bytes_, pages_;
-  bool protected_ = false;
+  bool protected_ = false, closed_ = true, touched_ = false;
 };
 
 struct Random {
@@ -370,7 +381,7 @@ class Bench {
   // One launch with guards, from the initial state.
   void checked_run(const Program& p, const MeasuredProgram& of) {
     for (auto& b : buffers_)
-      if (b) b->place(0);
+      if (b) b->close(true), b->place(0);
     reset();
     std::vector<void*> args;
     for (size_t i = 0; i < s_.slots.size(); i++)
@@ -417,6 +428,8 @@ class Bench {
     }
   };
   Timed timed(const Program& p, const MeasuredProgram& of) {
+    for (auto& b : buffers_)
+      if (b) b->close(false);
     Timed t{p, {}, 0, this};
     for (i64 c = 0; c < copies_; c++) {
       std::vector<void*> args;
