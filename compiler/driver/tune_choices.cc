@@ -55,6 +55,7 @@ class Settler {
       }
       if (e && pick(q, e->opts)) log->add(*e);
       else if (settings::BEAM() > 0 && from.may_measure && !from.required && any_close(q)) left.push_back(std::move(q));
+      else if (settings::BEAM() > 0) log->add(entry(q));  // so that the log says what it was
     }
     if (left.empty() || weight_bytes(g) > kMostTimedWeights) return;
     std::stable_sort(left.begin(), left.end(), [](const Question& a, const Question& b) { return a.cycles > b.cycles; });
@@ -64,11 +65,11 @@ class Settler {
       progress.step(q.label);
       f64 spent = std::chrono::duration<f64>(std::chrono::steady_clock::now() - began).count();
       if (settings::BEAM_BUDGET() > 0 && spent > settings::BEAM_BUDGET() / 4) {
-        open++;
+        open++, log->add(entry(q));
         continue;
       }
       u32 before = q.picked;
-      LogEntry e;
+      LogEntry e = entry(q);
       if (!answer(q, &e, notes)) return;
       asked++, changed += q.picked != before;
       if (settings::DEBUG() >= 1) {
@@ -84,6 +85,11 @@ class Settler {
   }
 
  private:
+  LogEntry entry(const Question& q) const {
+    LogEntry e;
+    e.kernel = e.near = q.key, e.target = target_text(t_), e.name = kChoiceName, e.opts = (*q.alternatives)[q.picked].name;
+    return e;
+  }
   static bool close(const Question& q, u32 a) {
     return a != q.picked && (*q.alternatives)[a].cycles <= kWorthTrying * (*q.alternatives)[q.picked].cycles;
   }
@@ -111,7 +117,6 @@ class Settler {
   bool answer(Question& q, LogEntry* e, std::vector<std::string>* notes) {
     const std::vector<Alternative>& all = *q.alternatives;
     u32 first = q.picked, best = first;
-    e->kernel = e->near = q.key, e->target = target_text(t_), e->name = kChoiceName;
     for (u32 a = 0; a < all.size(); a++) {
       q.picked = first;
       if (!close(q, a)) continue;

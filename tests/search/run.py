@@ -118,8 +118,8 @@ def the_cache_answers_the_next_time(b):
 
 @check
 def choices_are_timed_and_kept(b):
-    w = np.random.default_rng(4).standard_normal((64, 64, 3, 3)).astype(np.float32)
-    m = b.save("conv.onnx", [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], [("x", [1, 64, 28, 28])], [("y", [1, 64, 28, 28])], [("w", w)])
+    w = np.random.default_rng(4).standard_normal((32, 32, 3, 3)).astype(np.float32)
+    m = b.save("conv.onnx", [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], [("x", [1, 32, 14, 14])], [("y", [1, 32, 14, 14])], [("w", w)])
     beam = {"BEAM": "1", "BEAM_BUDGET": "6s"}
     _, err = b.good("tgaot", "compile", m, "-o", b.path("a.tgb"), env=beam)
     need("1 choices timed in the whole model" in err, err)
@@ -140,6 +140,38 @@ def choices_are_timed_and_kept(b):
         b.good("tgaot", "retune", b.path("c.tgb"), "-o", b.path("d.tgb"))
         need(bytes_of(b.path("d.tgb")) == seen[name], f"retune of {name} gives another bundle")
     need(len(set(seen.values())) == 3, "the log's choice makes no difference")
+
+
+@check
+def layouts_are_timed_and_kept(b):
+    """Three 1x1 convolutions: what lies between them may have channels or columns innermost."""
+    r = np.random.default_rng(5)
+    ws = [r.standard_normal((c, k, 1, 1)).astype(np.float32) for c, k in ((128, 64), (128, 128), (64, 128))]
+    m = b.save("pw.onnx", [helper.make_node("Conv", [a, f"w{i}"], [o]) for i, (a, o) in enumerate((("x", "s"), ("s", "t"), ("t", "y")))],
+               [("x", [1, 64, 24, 32])], [("y", [1, 64, 24, 32])], [(f"w{i}", w) for i, w in enumerate(ws)])
+    _, err = b.good("tgaot", "compile", m, "-o", b.path("a.tgb"), env={"BEAM": "1", "BEAM_BUDGET": "20s"})
+    n = re.search(r"(\d+) layouts timed in the whole model", err)
+    need(n and int(n.group(1)) > 0, err)
+    log, _ = b.good("tgaot", "log", "export", b.path("a.tgb"))
+    lines = [x for x in log.splitlines() if "name=choice opts=axis" in x]
+    need(len(lines) == int(n.group(1)), log)
+    x = r.standard_normal((1, 64, 24, 32)).astype(np.float32)
+    want = x.reshape(64, -1).astype(np.float64)
+    for w in ws:
+        want = w[:, :, 0, 0].astype(np.float64) @ want
+    seen = {}
+    for axis in (1, 3):
+        with open(b.path("one.log"), "w") as f:
+            f.write("".join(re.sub("opts=.*", f"opts=axis {axis} innermost", x) + "\n" for x in lines))
+        b.good("tgaot", "compile", m, "-o", b.path("c.tgb"), "--log", b.path("one.log"))
+        got = b.run(b.path("c.tgb"), x).reshape(64, -1)
+        need(np.allclose(got, want, rtol=1e-4, atol=1e-2), f"axis {axis}: off by {np.abs(got - want).max()}")
+        seen[axis] = bytes_of(b.path("c.tgb"))
+        b.good("tgaot", "retune", b.path("c.tgb"), "-o", b.path("d.tgb"))
+        need(bytes_of(b.path("d.tgb")) == seen[axis], "retune gives another bundle")
+        b.good("tgaot", "compile", m, "-o", b.path("e.tgb"), "--like", b.path("c.tgb"))
+        need(b.opts(b.path("e.tgb")) == b.opts(b.path("c.tgb")), "--like gives other kernels")
+    need(seen[1] != seen[3], "the log's layout makes no difference")
 
 
 @check
