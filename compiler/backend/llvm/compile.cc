@@ -170,7 +170,14 @@ class Emitter {
       }
       case Op::Load: v_[u.id()] = load(u); return;
       case Op::Store: return store(u);
-      case Op::Broadcast: v_[u.id()] = b_.CreateVectorSplat(d.lanes, val(u.src(0))); return;
+      case Op::Broadcast: {
+        // A half is widened in all lanes, which is one instruction; a single one is put into a register by parts first.
+        UOp x = u.src(0);
+        bool widened = x.is(Op::Cast) && d.kind == Kind::F32 && x.src(0).dtype() == DType(Kind::F16);
+        llvm::Value* all = b_.CreateVectorSplat(d.lanes, val(widened ? x.src(0) : x));
+        v_[u.id()] = widened ? b_.CreateFPExt(all, type(d)) : all;
+        return;
+      }
       case Op::Lanes: {
         SmallVector<llvm::Constant*> c;
         for (int i = 0; i < d.lanes; i++) c.push_back(ConstantInt::get(scalar(d.kind), u64(i)));
