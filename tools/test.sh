@@ -46,6 +46,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/quant/run.py --build "$build" || failed+=("tests/quant")
   step "sizes"
   .venv/bin/python tests/sizes/run.py --build "$build" || failed+=("tests/sizes")
+  step "bounds of sizes"
+  .venv/bin/python tests/bounds/run.py --build "$build" || failed+=("tests/bounds")
   step "free sizes"
   .venv/bin/python tests/free/run.py --build "$build" || failed+=("tests/free")
   .venv/bin/python tests/onnx_eval/free_cases.py "$build/free_cases" || failed+=("tests/onnx_eval/free_cases.py")

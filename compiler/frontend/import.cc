@@ -67,7 +67,7 @@ class Importer {
       outs.push_back(t.uop());
     }
     if (outs.empty()) fail(file_.path(), ": the graph has no outputs");
-    outs.insert(outs.end(), measured_.begin(), measured_.end());
+    for (const Measured& m : measured_) outs.push_back(m.counted);
     g_.sink = drop_roundings(node(Op::Sink, Kind::Void, std::span<const UOp>(outs)), opt_.default_float);
     g_.sink = read_as_bytes(g_.sink, pool_);
     keep_used_constants();
@@ -387,7 +387,7 @@ class Importer {
           if (is_wide() && p.op_type() == "Cast" && wide_cast(p)) out = {in[0].cast(opt_.default_float)}, ok = true;
           OnnxNode n(p, opset, std::move(in));
           n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of, n.measure_ = &measure;
-          n.require_ = &require, n.sides_ = &sides_;
+          n.require_ = &require, n.sides_ = &sides_, n.allowed_ = &allowed;
           names_ = names, opsets_ = &opsets;
           if (!ok) out = row->fn(n);
           ok = true;
@@ -502,11 +502,12 @@ class Importer {
     if (size_t(g.input_size()) != inputs.size()) fail("a subgraph has ", g.input_size(), " inputs, expected ", inputs.size());
     for (size_t i = 0; i < inputs.size(); i++)
       self->define(&names, g.input(int(i)).name(), {inputs[i]}, str("input \"", g.input(int(i)).name(), "\" of a subgraph"));
-    size_t before = self->problems_.size();
+    size_t before = self->problems_.size(), measured = self->measured_.size();
     self->import_graph(g, &names, *self->opsets_);
     if (self->problems_.size() != before) {
       if (!why) throw Problem{};
       *why = join(std::span(self->problems_).subspan(before), "; ");
+      self->drop_measured(measured);
       self->problems_.resize(before);
       return {};
     }
@@ -523,40 +524,75 @@ class Importer {
   static UOp measure(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) {
     Importer* self = static_cast<Importer*>(ctx);
     for (size_t i = 0; i < self->measured_.size(); i++)
-      if (self->measured_[i] == count) return self->g_.measured[i].var();
+      if (self->measured_[i].value == count && (!self->measured_[i].taken || self->measured_[i].taken == self->taken())) return self->g_.measured[i].min == self->g_.measured[i].max ? idx(self->g_.measured[i].min) : self->g_.measured[i].var();
+    std::string name = self->size_name(value, axis);
+    for (const MeasuredSize& m : self->g_.measured)
+      if (m.name == name) name = str(name, ".", self->g_.measured.size());
+    MeasuredSize m{name, 0, most.value_or(-1), 1};
+    if (const ImportOptions::Var* v = self->size_var(name)) {
+      if (!self->used_vars_.insert(name).second) fail("the size ", name, " is known only at run time, and an input has a dimension of that name");
+      m = {name, v->min, most ? std::min(*most, v->max) : v->max, v->multiple};
+    }
+    if (m.max < 0) fail("the size ", name, " depends on the model's inputs: it must be known at compile time (--fix INPUT=FILE makes one a constant), or bounded: --var ", name, "=0..MAX");
+    self->add_measured(m, count);
+    return m.var();
+  }
+  // A value that has to be this one: bounds that leave nothing else.
+  static void require(void* ctx, const std::string& what, UOp value, i64 wanted) {
+    Importer* self = static_cast<Importer*>(ctx);
+    for (size_t i = 0; i < self->measured_.size(); i++)
+      if (self->measured_[i].value == value && !self->measured_[i].taken && self->g_.measured[i].min == wanted && self->g_.measured[i].max == wanted) return;
+    MeasuredSize m{what, wanted, wanted, 1};
+    for (const MeasuredSize& x : self->g_.measured)
+      if (x.name == m.name) m.name = str(what, " (", self->g_.measured.size(), ")");
+    self->add_measured(m, value);
+  }
+  // What is measured in a side of a branch counts if that side is taken.
+  void add_measured(const MeasuredSize& m, UOp value) {
+    UOp counted = taken() ? tg::where(taken(), value, konst(Kind::I64, m.min)) : value;
     std::set<i64> read, closed;  // loops whose rounds it sees, and those that it holds whole
-    for (UOp u : toposort(count)) {
+    for (UOp u : toposort(counted)) {
       if (u.is(Op::Carry)) read.insert(u.arg<CarryArg>().loop);
       if (u.is(Op::Step)) read.insert(u.arg_int());
       if (u.is(Op::Loop)) closed.insert(u.arg<LoopArg>().id);
     }
     if (!std::ranges::includes(closed, read)) fail("a size that depends on the values of a loop's round is not supported");
-    auto named = self->declared_names_.find(value);
-    std::string name = str(value, self->depth_ ? str(".", self->g_.measured.size()) : "", axis ? str(".", axis) : "", ".size");
-    if (!self->depth_ && named != self->declared_names_.end() && size_t(axis) < named->second.size() && !named->second[size_t(axis)].empty()) name = named->second[size_t(axis)];
-    for (const MeasuredSize& m : self->g_.measured)
-      if (m.name == name) name = str(name, ".", self->g_.measured.size());
-    MeasuredSize m{name, 0, most.value_or(-1), 1};
-    for (const ImportOptions::Var& v : self->opt_.vars)
-      if (v.name == name) {
-        if (!self->used_vars_.insert(name).second) fail("the size ", name, " is known only at run time, and an input has a dimension of that name");
-        m = {name, v.min, most ? std::min(*most, v.max) : v.max, v.multiple};
-      }
-    if (m.max < 0) fail("the size ", name, " depends on the model's inputs: it must be known at compile time (--fix INPUT=FILE makes one a constant), or bounded: --var ", name, "=0..MAX");
-    self->g_.measured.push_back(m);
-    self->measured_.push_back(count);
-    return m.var();
+    g_.measured.push_back(m);
+    measured_.push_back({value, taken(), counted});
   }
-  // A size that can only be 1 is a condition of the run.
-  static void require(void* ctx, const std::string& what, UOp holds) {
+  // Null outside of sides.
+  UOp taken() {
+    UOp all;
+    for (UOp c : sides_) all = all ? alu(Op::And, {all, c}) : c;
+    return all;
+  }
+  // Of a body that is not built after all nothing is measured.
+  void drop_measured(size_t from) {
+    for (size_t i = from; i < g_.measured.size(); i++) used_vars_.erase(g_.measured[i].name);
+    g_.measured.resize(from), measured_.resize(from);
+  }
+  std::string size_name(const std::string& value, i64 axis) {
+    auto named = declared_names_.find(value);
+    if (!depth_ && named != declared_names_.end() && size_t(axis) < named->second.size() && !named->second[size_t(axis)].empty()) return named->second[size_t(axis)];
+    return str(value, depth_ ? str(".", g_.measured.size()) : "", axis ? str(".", axis) : "", ".size");
+  }
+  const ImportOptions::Var* size_var(const std::string& name) {
+    for (const ImportOptions::Var& v : opt_.vars)
+      if (v.name == name) return &v;
+    return nullptr;
+  }
+  static std::optional<i64> allowed(void* ctx, const std::string& value, i64 axis) {
     Importer* self = static_cast<Importer*>(ctx);
-    self->g_.measured.push_back({what, 1, 1, 1});
-    self->measured_.push_back(holds);
+    const ImportOptions::Var* v = self->size_var(self->size_name(value, axis));
+    return v ? std::optional(v->max) : std::nullopt;
   }
   static std::optional<Ints> declared_shape(void* ctx, const std::string& value) {
     Importer* self = static_cast<Importer*>(ctx);
     auto it = self->declared_.find(value);
-    return self->depth_ == 0 && it != self->declared_.end() ? std::optional(it->second) : std::nullopt;  // names of the main graph only
+    if (self->depth_ || it == self->declared_.end()) return {};  // names of the main graph only
+    for (size_t a = 0; a < it->second.size(); a++)
+      if (self->size_var(self->size_name(value, i64(a)))) return {};  // the user frees it
+    return it->second;
   }
   static void note_of(void* ctx, const std::string& text) { static_cast<Importer*>(ctx)->note_user(text); }
   void declare_shape(const tgonnx::ValueInfoProto& v) {
@@ -594,8 +630,11 @@ class Importer {
   std::unordered_map<std::string, Ints> declared_;  // shapes that the model declares for values, all sizes fixed
   std::unordered_map<std::string, std::vector<std::string>> declared_names_;  // of values' dimensions, "" where there is none
   std::unordered_set<std::string> used_vars_;                                 // of --var
-  std::vector<UOp> measured_;                                                 // the values of g_.measured
-  int sides_ = 0;                                                             // of branches that only the run knows, around the node being built
+  struct Measured {
+    UOp value, taken, counted;  // as asked for; in sides where this is true; both in one
+  };
+  std::vector<Measured> measured_;                                            // by g_.measured
+  std::vector<UOp> sides_;                                                    // the conditions of branches that only the run knows, around the node being built
   std::vector<std::string> problems_;
   std::vector<std::unique_ptr<tgonnx::NodeProto>> bodies_;  // nodes of functions, attributes bound
   std::vector<std::unique_ptr<tgonnx::FunctionProto>> copies_;

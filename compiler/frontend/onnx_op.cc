@@ -105,17 +105,39 @@ std::optional<Ints> OnnxNode::declared(size_t k, size_t i) const {
                     "\" is known only at run time; the result is taken to have its declared shape (", join(*d), ")"));
   return d;
 }
+std::optional<Ints> OnnxNode::declared(size_t k) const {
+  return declared_ && wants(k) ? declared_(ctx_, p_.output(int(k))) : std::nullopt;
+}
 UOp OnnxNode::measured(const Tensor& count, std::optional<i64> most, size_t k, i64 axis) const {
   TG_CHECK(measure_, "an OnnxNode without an importer");
   UOp n = count.cast(Kind::I64).reshape(Shape{}).uop();
   if (const std::vector<UOp>* v = size_list(n)) return v->at(0);
   return measure_(ctx_, k < size_t(p_.output_size()) ? p_.output(int(k)) : op(), axis, n, most);
 }
+std::optional<i64> OnnxNode::most_allowed(size_t k, i64 axis) const {
+  TG_CHECK(allowed_, "an OnnxNode without an importer");
+  return allowed_(ctx_, k < size_t(p_.output_size()) ? p_.output(int(k)) : op(), axis);
+}
+void OnnxNode::must_have(const Tensor& sizes, const Ints& declared, size_t k) const {
+  TG_CHECK(require_, "an OnnxNode without an importer");
+  require(sizes.rank() == 1 && sizes.dim(0).is_const(), "the shape must be a list of fixed length");
+  require(sizes.size(0) == i64(declared.size()), "the declared result has rank ", declared.size(), ", not ", sizes.size(0));
+  const std::string& out = p_.output(int(k));
+  for (size_t a = 0; a < declared.size(); a++) {
+    UOp n = Pool::current().fold(sizes.shrink(0, i64(a), 1).cast(Kind::I64).reshape(Shape{}).uop());
+    std::string what = str(where(), ": axis ", a, " of \"", out, "\" is declared as ", declared[a]);
+    const std::vector<UOp>* known = size_list(n);
+    if (known && (*known)[0].is_const()) {
+      require((*known)[0].is_const(declared[a]), "axis ", a, " of \"", out, "\" is declared as ", declared[a], ", but is ", (*known)[0].str());
+      continue;
+    }
+    require_(ctx_, str(what, ", and must be that in every run; --var ", out, a ? str(".", a) : "", ".size=MIN..MAX frees it, --fix fixes what decides it"), n,
+             declared[a]);
+  }
+}
 void OnnxNode::must_be(const Tensor& condition, bool wanted, const std::string& what) const {
   TG_CHECK(require_, "an OnnxNode without an importer");
-  if (*sides_) fail(what, ", which can be checked outside of other branches only");
-  Tensor holds = wanted ? condition : condition.eq(Tensor::full(condition.shape(), Kind::Bool, 0));
-  require_(ctx_, str(where(), ": ", what), holds.cast(Kind::I64).reshape(Shape{}).uop());
+  require_(ctx_, str(where(), ": ", what), condition.cast(Kind::I64).reshape(Shape{}).uop(), wanted);
 }
 Ints OnnxNode::ints(size_t i) const {
   if (has_dims(i) && !is_constant(i)) {

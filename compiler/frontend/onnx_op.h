@@ -93,12 +93,17 @@ class OnnxNode {
   bool has_dims(size_t i) const;                           // dims(i) gives an answer
 
   // Input i decides nothing but the shape of output k, is not known at compile time, and the model declares that shape with fixed sizes: they.
-  // The user is told. Otherwise nothing, and asking for the input fails if it is not constant.
+  // The user is told. Otherwise nothing, and asking for the input fails if it is not constant. Who takes them says by must_have() what they are.
   std::optional<Ints> declared(size_t k, size_t i) const;
+  std::optional<Ints> declared(size_t k) const;            // whatever decides it
+  // Element a of `sizes`, a list of integers, is what axis a of output k has: a run where it is not what the model declares ends with an error.
+  void must_have(const Tensor& sizes, const Ints& declared, size_t k = 0) const;
 
   // A size that only the run knows: `count` is one integer from 0 to most. A constant count gives a constant. It is called what the model calls
   // axis `axis` of output k, or after the output; --var gives it other bounds by that name. No `most`: --var must give it.
   UOp measured(const Tensor& count, std::optional<i64> most, size_t k = 0, i64 axis = 0) const;
+  // The most that --var allows it to be; none: it has no such --var.
+  std::optional<i64> most_allowed(size_t k = 0, i64 axis = 0) const;
 
   // Element e of input i, a list of integers: as an expression if that is known, else what `otherwise` makes of its value, an i64 of shape ().
   template <class F>
@@ -109,16 +114,17 @@ class OnnxNode {
     return otherwise((x.rank() ? x.shrink(0, e, 1) : x).cast(Kind::I64).reshape(Shape{}));
   }
 
-  // A run whose condition is not `wanted` is an error of the run, which says what; inside a side of a branch that is not known here it fails.
+  // A run whose condition is not `wanted` is an error of the run, which says what; inside a side of a branch that is not known here: a run that
+  // takes that side.
   void must_be(const Tensor& condition, bool wanted, const std::string& what) const;
   // Says something to the user.
   void note(const std::string& text) const { note_(ctx_, str(where(), ": ", text)); }
   // While it lives, what is built is a side of a branch whose condition only the run knows.
   struct Side {
-    explicit Side(const OnnxNode& n) : depth(*n.sides_) { depth++; }
-    ~Side() { depth--; }
+    Side(const OnnxNode& n, UOp taken) : all(*n.sides_) { all.push_back(taken); }
+    ~Side() { all.pop_back(); }
     Side(const Side&) = delete;
-    int& depth;
+    std::vector<UOp>& all;
   };
 
   // --- attributes
@@ -167,10 +173,11 @@ class OnnxNode {
   Attrs attrs_;
   Subgraph subgraph_ = nullptr;
   void* ctx_ = nullptr;
-  int* sides_ = nullptr;
+  std::vector<UOp>* sides_ = nullptr;  // conditions of the branches around it
   Tensor (*tensor_)(void* ctx, const tgonnx::TensorProto&) = nullptr;
   std::optional<Ints> (*declared_)(void* ctx, const std::string& value) = nullptr;
-  void (*require_)(void* ctx, const std::string& what, UOp holds) = nullptr;
+  void (*require_)(void* ctx, const std::string& what, UOp value, i64 wanted) = nullptr;
+  std::optional<i64> (*allowed_)(void* ctx, const std::string& value, i64 axis) = nullptr;
   UOp (*measure_)(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) = nullptr;
   void (*note_)(void* ctx, const std::string& text) = nullptr;
 };

@@ -22,7 +22,8 @@ Tensors if_op(OnnxNode& n) {
   Tensors sides[2];
   std::string why[2];
   for (int i = 0; i < 2; i++) {
-    OnnxNode::Side side(n);
+    UOp c = n[0].reshape(Shape{}).uop();
+    OnnxNode::Side side(n, i ? logical_not(c) : c);
     if (auto built = n.try_subgraph(n.attr_graph(i ? "else_branch" : "then_branch"), {}, &why[i])) sides[i] = std::move(*built);
   }
   // Sides for other sizes than these cannot be built: then the other one must be taken.

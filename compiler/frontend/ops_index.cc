@@ -1,6 +1,7 @@
 // Reading and writing by index, sorting, one-hot, einsum. https://onnx.ai/onnx/operators/
 #include <algorithm>
 
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -97,10 +98,14 @@ Tensors top_k(OnnxNode& n) {
   UOp k;
   if (auto d = n.declared(0, 1)) {
     n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
+    n.must_have(sizes::with(sizes::of(x.shape()), axis, n[1]), *d);
     k = idx((*d)[axis]);
   } else {
     UOp most = x.dim(axis);
-    auto counted = [&](const Tensor& v) { return n.measured(v.clip(v.like(0), v.like(most)), size_bounds(most).hi, 0, axis); };
+    auto counted = [&](const Tensor& v) {
+      n.must_be(v.le(v.like(most)), true, str("k is no more than the ", most.str(), " elements of the axis"));
+      return n.measured(v, size_bounds(most).hi, 0, axis);
+    };
     k = n.opset() < 10 ? idx(n.attr_int("k")) : n.dim_or(1, 0, counted);
   }
   bool at_run_time = n.opset() >= 10 && !n.has_dims(1);
@@ -122,6 +127,11 @@ Tensor one_hot(OnnxNode& n) {
   i64 r = index.rank() + 1, axis = n.attr("axis", -1);
   n.require(axis >= -r && axis < r, "axis ", axis, " for a result of rank ", r);
   if (axis < 0) axis += r;
+  if (declared && !declared->empty()) {
+    Shape wanted = index.shape();
+    wanted.insert(wanted.begin() + axis, idx(0));
+    n.must_have(sizes::with(sizes::of(wanted), axis, n[1]), *declared);
+  }
   Tensor i = index.cast(Kind::I64);
   i = where(i.lt(i.like(0)), i + i.like(depth), i).unsqueeze(axis);  // out of range: no element is on
   Shape s(r, idx(1));

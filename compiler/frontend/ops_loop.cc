@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "formats/onnx.pb.h"
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 #include "frontend/pool.h"
 #include "frontend/sequence.h"
@@ -102,13 +103,20 @@ class Loop {
     Body b;
     b.inits = inits_;
     b.go = cond_ ? Pool::current().fold(cond_.reshape(Shape{}).uop()) : konst(Kind::Bool, 1);
-    // Of what each round gives there are as many places as rounds, or as the model declares where a run alone knows these.
+    // Of what each round gives there are as many places as rounds, or as the model declares or --var allows where a run alone knows these.
     UOp limit = rounds_ && *rounds_ < kMany ? idx(*rounds_) : free_rounds_;
     std::optional<Ints> declared;
+    std::optional<i64> allowed;
     bool open = !limit || !sure_;
-    for (size_t i = 0; open && i < scans_ && !declared; i++) declared = n_.declared(carried_ + i, limit ? 1 : 0);
-    if (declared && declared->empty()) declared.reset();
-    UOp places = limit ? limit : declared ? idx((*declared)[0]) : UOp();
+    size_t sized = carried_;  // the output whose first axis they are
+    for (size_t i = 0; open && i < scans_ && !declared && !allowed; i++) {
+      declared = limit ? n_.declared(sized = carried_ + i, 1) : n_.declared(sized = carried_ + i);
+      if (declared && declared->empty()) declared.reset();
+      if (!declared && !limit) allowed = n_.most_allowed(sized);
+    }
+    if (declared && limit && !always_le(idx((*declared)[0]), limit)) declared.reset();
+    if (!declared && !allowed) sized = carried_;
+    UOp places = limit ? limit : declared ? idx((*declared)[0]) : allowed ? idx(*allowed) : UOp();
     UOp step = tensor::step(id, places ? places : idx(kMany));
     Tensors carries, in;
     // In every round that runs the condition is true.
@@ -132,28 +140,46 @@ class Loop {
     b.scans.assign(out->begin() + 1 + i64(carried_), out->end());
     if (rounds_ == 0) return none(b.scans);
     bool all = b.go.is_const(1) && b.next_go.is_const(1);
-    bool counted = scans_ && !(all && limit) && !declared;  // the run finds how many there are
-    if (scans_ && !(all && limit)) {
-      if (!places) n_.integer(0);  // fails: a run alone knows it, and nothing bounds it
+    // How many rounds there are is what the run finds: of a number that is given, before the loop; else the loop counts them, and one more where it
+    // would go on and there is no place.
+    auto check_rounds = [&](const Tensor& count) {
+      Shape s = b.scans[sized - carried_].shape();
+      s.insert(s.begin(), idx(0));
+      n_.must_have(sizes::with(sizes::of(s), 0, count), *declared, sized);
+    };
+    bool counted = scans_ && !(all && limit);
+    if (counted && all && limit_) {
+      Tensor most = limit_.cast(Kind::I64).reshape(Shape{}).max(Tensor::integer(Kind::I64, 0));
+      if (declared) check_rounds(most);
+      limit = declared ? places : n_.measured(most, allowed, sized);
+      counted = false;
+    }
+    if (counted) {
+      if (!places) (void)n_.measured(Tensor(tensor::carry({id, 0}, Kind::I64, {})), {}, sized);  // fails: nothing bounds it
       if (limit_ && !limit) {
         UOp most = Tensor(limit_).cast(Kind::I64).reshape(Shape{}).uop();
         b.go = alu(Op::And, {b.go, lt(konst(Kind::I64, 0), most)});
         b.next_go = alu(Op::And, {b.next_go, lt(cast(step + 1, Kind::I64), most)});
       }
+      UOp more = limit ? konst(Kind::I64, 0) : cast(b.next_go, Kind::I64);
       limit = places;
-    }
-    if (counted) {
-      b.inits.push_back(Tensor(konst(Kind::I64, 0)));
+      b.inits.push_back(Tensor(places.is_const(0) ? cast(b.go, Kind::I64) : konst(Kind::I64, 0)));
       carries.push_back(Tensor(tensor::carry({id, i64(carried_)}, Kind::I64, {})));
-      b.next.push_back(Tensor(cast(step + 1, Kind::I64)));
+      b.next.push_back(Tensor(cast(step + 1, Kind::I64) + more));
     }
     b.count = limit ? limit : limit_ && !rounds_ ? limit_.cast(Kind::I64).reshape(Shape{}).uop() : idx(kMany);
     try {
-      Tensors r = build_loop(n_, id, carries, std::move(b));
+      Tensors r = build_loop(n_, id, carries, b);
       if (counted) {
-        UOp size = n_.measured(r[carried_], size_bounds(limit).hi);
+        Tensor found = r[carried_];
         r.erase(r.begin() + i64(carried_));
-        for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), size);
+        if (declared) {
+          check_rounds(found);
+          for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), idx((*declared)[0]));
+        } else {
+          UOp size = n_.measured(found, size_bounds(limit).hi, sized);
+          for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), size);
+        }
       }
       return r;
     } catch (const Error& e) {

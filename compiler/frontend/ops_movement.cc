@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "frontend/size_list.h"
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -17,7 +18,10 @@ std::optional<Ints> axes_of(OnnxNode& n, size_t i, bool attribute) {
 
 Tensor reshape(OnnxNode& n) {
   Tensor x = n[0];
-  if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
+  if (auto d = n.declared(0, 1)) {
+    n.must_have(sizes::reshaped(x.shape(), n[1], n.attr("allowzero", 0)), *d);
+    return x.reshape(dims(IntSpan(*d)));
+  }
   // A number that only the run knows is what the others leave.
   n.require(n[1].rank() == 1 && n[1].dim(0).is_const(), "the shape must be a list of fixed length");
   Shape s;
@@ -61,7 +65,10 @@ Tensor transpose(OnnxNode& n) {
 template <bool attribute>
 Tensor squeeze(OnnxNode& n) {
   Tensor x = n[0];
-  if (auto d = n.declared(0, 1)) return x.reshape(dims(IntSpan(*d)));
+  if (auto d = n.declared(0, 1)) {
+    n.must_have(sizes::without(x.shape(), n[1], false), *d);
+    return x.reshape(dims(IntSpan(*d)));
+  }
   if (auto a = axes_of(n, 1, attribute)) return x.squeeze(*a);
   Ints ones;
   for (i64 i = 0; i < x.rank(); i++)  // a free size that may be 1 is not
@@ -70,7 +77,10 @@ Tensor squeeze(OnnxNode& n) {
 }
 template <bool attribute>
 Tensor unsqueeze(OnnxNode& n) {
-  if (auto d = n.declared(0, 1)) return n[0].reshape(dims(IntSpan(*d)));
+  if (auto d = n.declared(0, 1)) {
+    n.must_have(sizes::with_ones(n[0].shape(), n[1]), *d);
+    return n[0].reshape(dims(IntSpan(*d)));
+  }
   auto a = axes_of(n, 1, attribute);
   n.require(bool(a), "axes are missing");
   return n[0].unsqueeze(*a);
@@ -78,14 +88,19 @@ Tensor unsqueeze(OnnxNode& n) {
 
 Tensor expand(OnnxNode& n) {
   Tensor x = n[0];
-  if (auto d = n.declared(0, 1)) return x.expand(*d);
+  if (auto d = n.declared(0, 1)) {
+    n.must_have(sizes::broadcasted(x.shape(), n[1]), *d);
+    return x.expand(*d);
+  }
   n.require(n[1].rank() == 1 && n[1].dim(0).is_const(), "the shape must be a list of fixed length");
   Shape s;
   i64 r = n[1].size(0);
   for (i64 i = 0; i < r; i++)
     s.push_back(n.dim_or(1, i, [&](const Tensor& v) {
       i64 own = i - r + x.rank();  // an axis of more than 1 stays
-      return own >= 0 && !x.dim(own).is_const(1) ? x.dim(own) : n.measured(v, std::nullopt, 0, i);
+      if (own < 0 || x.dim(own).is_const(1)) return n.measured(v, std::nullopt, 0, i);
+      n.must_be(v.eq(v.like(1)) | v.eq(v.like(x.dim(own))), true, str("axis ", own, " of input 0 has ", x.dim(own).str(), " elements, and can become no other number"));
+      return x.dim(own);
     }));
   const Shape* both[] = {&x.shape(), &s};
   return x.expand(broadcast(both));
@@ -107,6 +122,7 @@ Tensors split(OnnxNode& n) {
     for (i64 k = 0; k < parts; k++) {
       auto d = n.declared(size_t(k), 1);
       if (!d || i64(d->size()) != x.rank()) return sizes = n.dims(1), Tensors{};  // fails
+      n.must_have(sizes::with(sizes::of(x.shape()), x.axis(axis), n[1].shrink(0, k, 1)), *d, size_t(k));
       sizes.push_back(idx((*d)[x.axis(axis)]));
     }
   else if (n.has(1))
@@ -153,18 +169,21 @@ Tensor slice_at_run_time(OnnxNode& n, const Ints& out) {
   Tensor starts = n[1].cast(Kind::I64), k = Tensor::arange(starts.dim(0));
   Tensor axes = n.has(3) ? n[3].cast(Kind::I64) : k, steps = n.has(4) ? n[4].cast(Kind::I64) : Tensor::full(starts.shape(), Kind::I64, 1);
   axes = where(axes.lt(axes.like(0)), axes + f64(x.rank()), axes);
-  std::vector<Tensor> all;
+  std::vector<Tensor> all, lengths;
   for (i64 a = 0; a < x.rank(); a++) {
     Tensor mine = axes.eq(axes.like(f64(a))), zero = starts.like(0);
     Tensor begin = where(mine, starts, zero).sum(Ints{0}), step = where(mine, steps, zero).sum(Ints{0});
     step = where(step.eq(step.like(0)), step.like(1), step);  // the axis is not sliced
-    Tensor m = begin.like(x.dim(a));
+    Tensor m = begin.like(x.dim(a)), end = where(mine, n[2].cast(Kind::I64), zero).sum(Ints{0});
+    end = where(mine.cast(Kind::I64).sum(Ints{0}).eq(end.like(0)), m, end);
+    lengths.push_back(sizes::sliced(m, begin, end, step));
     begin = where(begin.lt(begin.like(0)), begin + m, begin);
     begin = begin.clip(begin.like(0), where(step.lt(step.like(0)), m - 1.0, m));
     Shape s(x.rank(), idx(1));
     s[a] = idx(out[a]);
     all.push_back((begin + Tensor::arange(out[a]) * step).reshape(s));
   }
+  n.must_have(sizes::list(lengths), out);
   return x.gather(all);
 }
 // Of starts or ends known only at run time, along given axes by given steps: the run counts the elements.
@@ -232,17 +251,20 @@ Tensor pad_at_run_time(OnnxNode& n, const Ints& out) {
   i64 count = pads.size(0) / 2;
   Tensor begins = pads.shrink(0, 0, count), axes = n.has(3) ? n[3].cast(Kind::I64) : Tensor::arange(count);
   axes = where(axes.lt(axes.like(0)), axes + f64(x.rank()), axes);
-  std::vector<Tensor> all;
+  std::vector<Tensor> all, lengths;
   Tensor inside = Tensor::full(Shape(x.rank(), idx(1)), Kind::Bool, 1);
   for (i64 a = 0; a < x.rank(); a++) {
     Tensor begin = where(axes.eq(axes.like(f64(a))), begins, begins.like(0)).sum(Ints{0});
     UOp m = x.dim(a);
+    Tensor end = where(axes.eq(axes.like(f64(a))), pads.shrink(0, count, count), begins.like(0)).sum(Ints{0});
+    lengths.push_back(begin + end + begin.like(m));
     Shape s(x.rank(), idx(1));
     s[a] = idx(out[a]);
     Tensor i = (Tensor::arange(out[a]) - begin).reshape(s);
     if (mode == PadMode::Constant) inside = inside & i.ge(i.like(0)) & i.lt(i.like(m));
     all.push_back(padding_index(i, m, mode));
   }
+  n.must_have(sizes::list(lengths), out);
   Tensor y = x.gather(all);
   if (mode != PadMode::Constant) return y;
   return where(inside, y, n.has(2) ? n[2].reshape(Shape{}) : x.like(0));
@@ -264,6 +286,7 @@ Tensor tile(OnnxNode& n) {
   Tensor x = n[0];
   Shape r;
   if (auto d = n.declared(0, 1)) {
+    n.must_have(n[1].cast(Kind::I64) * sizes::of(x.shape()), *d);
     for (i64 a = 0; a < x.rank() && a < i64(d->size()); a++) r.push_back(idx(x.size(a) ? (*d)[a] / x.size(a) : 1));
   } else {
     r = n.dims(1);
@@ -300,9 +323,10 @@ Tensor constant(OnnxNode& n) {
 Tensor constant_of_shape(OnnxNode& n) {
   auto declared = n.declared(0, 0);
   Shape s;
-  if (declared)
+  if (declared) {
+    n.must_have(n[0], *declared);
     s = dims(IntSpan(*declared));
-  else {
+  } else {
     n.require(n[0].rank() == 1 && n[0].dim(0).is_const(), "the shape must be a list of fixed length");
     for (i64 i = 0; i < n[0].size(0); i++) s.push_back(n.dim_or(0, i, [&](const Tensor& v) { return n.measured(v, std::nullopt, 0, i); }));
   }
@@ -318,9 +342,15 @@ Tensor constant_of_shape(OnnxNode& n) {
 Tensor range(OnnxNode& n) {
   Tensor start = n[0].reshape(Shape{}), delta = n[2].reshape(Shape{});
   DType d = start.dtype();
+  auto counted = [&] {
+    Tensor span = start - n[1].reshape(Shape{});  // towards start: -floor(-x) is ceil(x)
+    Tensor count = is_float(d) ? (span.widen() / delta.widen()).floor() : span.floor_div(delta);
+    return count.neg().max(count.like(0)).cast(Kind::I64);
+  };
   for (size_t i : {0, 1, 2})
     if (auto s = n.declared(0, i)) {
       n.require(s->size() == 1, "the declared result has rank ", s->size());
+      n.must_have(counted().reshape(Ints{1}), *s);
       return start + Tensor::arange((*s)[0]).cast(d) * delta;
     }
   // Of whole numbers that are made of free sizes.
@@ -335,9 +365,7 @@ Tensor range(OnnxNode& n) {
     return start + i.cast(d) * delta;
   }
   if (!(n.is_constant(0) && n.is_constant(1) && n.is_constant(2))) {
-    Tensor span = start - n[1].reshape(Shape{});  // towards start: -floor(-x) is ceil(x)
-    Tensor count = is_float(d) ? (span.widen() / delta.widen()).floor() : span.floor_div(delta);
-    UOp size = n.measured(count.neg().max(count.like(0)), std::nullopt);
+    UOp size = n.measured(counted(), std::nullopt);
     return start + Tensor::arange(size).cast(d) * delta;
   }
   i64 count;

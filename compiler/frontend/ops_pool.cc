@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "frontend/byte_flow.h"
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 #include "frontend/spatial.h"
 
@@ -134,6 +135,7 @@ Tensor max_unpool(OnnxNode& n) {
   if (!n.has(2)) return y;
   // As ONNX's reference does: the result of the inferred shape stands at the begin of the wanted one.
   auto declared = n.declared(0, 2);
+  if (declared) n.must_have(n[2], *declared);
   Shape shape = declared ? dims(IntSpan(*declared)) : n.dims(2), none(inferred.size(), idx(0)), end;
   n.require(shape.size() == inferred.size(), "output_shape has ", shape.size(), " dims, the input ", inferred.size());
   for (size_t i = 0; i < shape.size(); i++) end.push_back(normal_dim(shape[i] - inferred[i]));

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frontend/byte_flow.h"
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -36,7 +37,11 @@ Ints axes_of_result(OnnxNode& n, const Ints& in, const Ints& out, bool keep) {
 // axes: an attribute in the old forms, input 1 in the new; none: all axes, or with noop_with_empty_axes no axis.
 Ints reduce_axes(OnnxNode& n, bool attribute) {
   if (!attribute)
-    if (auto d = n.declared(0, 1)) return axes_of_result(n, n[0].sizes(), *d, n.attr("keepdims", 1));
+    if (auto d = n.declared(0, 1)) {
+      bool keep = n.attr("keepdims", 1);
+      if (!n[1].dim(0).is_const(0)) n.must_have(sizes::without(n[0].shape(), n[1], keep), *d);
+      return axes_of_result(n, n[0].sizes(), *d, keep);
+    }
   Ints a = attribute ? n.attr("axes", Ints{}) : n.has(1) ? n.ints(1) : Ints{};
   if (!a.empty()) return n[0].axes(a);
   return n.attr("noop_with_empty_axes", 0) && !attribute ? Ints{} : n[0].all_axes();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -292,6 +293,18 @@ Tensor resize_at_run_time(OnnxNode& n, const Tensor& x, const Ints& axes, const 
     for (Tensor& s : scales) s = all;
   }
   bool crops = a.coordinates == "tf_crop_and_resize";
+  Tensor wanted = sizes::of(x.shape());
+  for (size_t i = 0; i < axes.size(); i++) {
+    Tensor now = scales[i] * scales[i].like(x.dim(axes[i]));
+    if (crops && !by_size) {
+      Tensor roi = n[1].cast(Kind::F32).flatten();
+      now = now * (number(roi, i64(axes.size() + i)) - number(roi, i64(i)));
+    }
+    if (by_size && policy == "stretch") now = number(n[sizes_at], i64(i));
+    else now = by_size ? (now + 0.5).floor() : now.floor();
+    wanted = sizes::with(wanted, axes[i], now.cast(Kind::I64));
+  }
+  n.must_have(wanted, shape);
   if (crops) n.require(n[1].numel() == 2 * i64(axes.size()), "roi ", shape_text(n[1].shape()), " for ", axes.size(), " axes");
   DType d = a.mode == ResizeArgs::Nearest ? x.dtype() : x.is_float() ? x.widen().dtype() : DType(Kind::F32);
   Tensor y = x.cast(d);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 
 namespace tg {
@@ -121,7 +122,8 @@ Tensor stft(OnnxNode& n) {
 // a0 - a1 cos(2 pi i/n) + a2 cos(4 pi i/n), n being the size, or one less for a symmetric window.
 Tensor window(OnnxNode& n, f64 a0, f64 a1, f64 a2) {
   auto declared = n.declared(0, 0);
-  i64 size = declared && declared->size() == 1 ? declared->at(0) : n.integer(0);
+  if (declared) n.must_have(n[0].reshape(Ints{1}), *declared);
+  i64 size = declared ? declared->at(0) : n.integer(0);
   n.require(size >= 0, "a window of ", size, " elements");
   check_table(size);
   f64 period = f64(n.attr("periodic", 1) ? size : size - 1);

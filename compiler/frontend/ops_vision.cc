@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/declared.h"
 #include "frontend/onnx_op.h"
 #include "frontend/sampling.h"
 
@@ -15,6 +16,9 @@ Tensor affine_grid(OnnxNode& n) {
   if (auto d = n.declared(0, 1)) {  // (N, *spatial, r)
     size = *d;
     n.require(size.size() >= 3, "the declared result has rank ", size.size());
+    i64 most = i64(size.size());
+    Tensor parts[] = {n[1].cast(Kind::I64).shrink(0, 0, 1), n[1].cast(Kind::I64).shrink(0, 2, n[1].size(0) - 2), Tensor::ints(Ints{most - 2})};
+    n.must_have(Tensor::concat(parts, 0), size);
     size.pop_back();
     size.insert(size.begin() + 1, 1);
   } else {
@@ -54,6 +58,9 @@ Tensor center_crop_pad(OnnxNode& n) {
   Ints shape, axes = n.attr("axes", x.all_axes());
   if (auto d = n.declared(0, 1)) {
     n.require(i64(d->size()) == x.rank(), "the declared result has rank ", d->size());
+    Tensor wanted = sizes::of(x.shape());
+    for (size_t i = 0; i < axes.size(); i++) wanted = sizes::with(wanted, x.axis(axes[i]), n[1].shrink(0, i64(i), 1));
+    n.must_have(wanted, *d);
     for (i64 a : axes) shape.push_back(d->at(size_t(x.axis(a))));
   } else {
     shape = n.ints(1);

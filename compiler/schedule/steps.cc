@@ -40,6 +40,8 @@ std::vector<Span> lives(const Schedule& s, const Timeline& t) {
       if (life[b].empty()) life[b].first = i64(at);
       life[b].last = i64(at);
     }
+  for (size_t b = 0; b < life.size(); b++)
+    if (s.buffers[b].kind == Buffer::Output && !life[b].empty()) life[b].last = i64(t.uses.size());
   // Inner loops first: what one of them makes longer may reach out of the loop around it.
   for (size_t i = t.loops.size(); i-- > 0;) {
     Span loop = t.loops[i];

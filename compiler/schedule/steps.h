@@ -17,7 +17,7 @@ struct Timeline {
 };
 Timeline timeline(const Schedule& s);
 
-// From the first use to the last; what a loop finds or leaves lives through all its rounds. Empty: not used.
+// From the first use to the last, of an output to the end of the run; what a loop finds or leaves lives through all its rounds. Empty: not used.
 std::vector<Span> lives(const Schedule& s, const Timeline& t);
 
 // Takes the call out of calls and steps.

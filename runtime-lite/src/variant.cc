@@ -335,9 +335,11 @@ static tgb_status set_var(tgb_model* m, OpenVariant* v, uint32_t var, int64_t va
     const fb::Bound& b = *v->v->bounds()->Get(i);
     if (b.var() == var) min = b.min(), max = b.max();
   }
-  if (value < min || value > max)
-    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, outside %lld..%lld", x.name()->c_str(), (long long)value, (long long)min,
-                (long long)max);
+  // Where the bounds leave one value the name says what it must be, and why.
+  if (min == max && value != min) return fail(m, TGB_BAD_ARGUMENT, "%s (the run has %lld)", x.name()->c_str(), (long long)value);
+  if (value < min || value > max || value % x.multiple())
+    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, allowed are multiples of %lld from %lld to %lld: compile with a larger --var %s=MIN..MAX",
+                x.name()->c_str(), (long long)value, (long long)x.multiple(), (long long)min, (long long)max, x.name()->c_str());
   if (m->vars[var] == value) return TGB_OK;
   m->vars[var] = value;
   v->planned = false;  // the next run begins with the upper bound again
