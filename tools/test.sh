@@ -60,6 +60,9 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/malformed/run.py $share --build "$build" || failed+=("tests/malformed")
   step "models"
   .venv/bin/python tests/models/run.py ${share/--tenth/--small} --build "$build" || failed+=("tests/models")
+  for float in HALF BFLOAT16 FLOAT64; do
+    .venv/bin/python tests/models/run.py --float $float ${share/--tenth/magika_v3_3 resnet18 silero_vad_v6_fw} --build "$build" || failed+=("tests/models in $float")
+  done
   .venv/bin/python tests/models/stream.py --build "$build" || failed+=("tests/models/stream.py")
   .venv/bin/python tests/models/run.py --var ${share/--tenth/--small} --build "$build" || failed+=("tests/models with free sizes")
   step "documents"

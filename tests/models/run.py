@@ -2,7 +2,7 @@
 
 run.py [--small | --all | NAME...] [--var] [--build DIR] [--json FILE]
 A float output agrees if its largest error is at most the manifest's tolerance times the largest value of the reference; integers must be
-equal. With --var the models are compiled with free sizes, as the manifest says, and run at five of them. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
+equal. With --float the models compute in another type, and the tolerance is what that allows. With --var the models are compiled with free sizes, as the manifest says, and run at five of them. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
 """
 import argparse
 import json
@@ -21,6 +21,9 @@ from harness import Failure, Outcome
 import numpy as np
 import onnx
 import onnxruntime
+
+# What a type costs, as a share of an output's largest value, where the manifest's tolerance is less.
+OF_FLOAT = {"FLOAT64": 0, "HALF": 3e-2, "BFLOAT16": 0.15}
 
 
 def reference(path, feeds):
@@ -112,6 +115,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--var", action="store_true", help="with free sizes; models that have none are passed over")
+    parser.add_argument("--float", choices=OF_FLOAT, help="DEFAULT_FLOAT")
     parser.add_argument("--all", action="store_true", help="the default without names")
     parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
     parser.add_argument("--json")
@@ -125,17 +129,25 @@ def main():
     entries = manifest.models(args.names, small=args.small)
     if args.var:
         entries = [e for e in entries if "free" in e]
-    left = 0 if args.names else len(manifest.models()) - len(entries)
+    skipped = [e for e in entries if args.float in ("HALF", "BFLOAT16") and "needs_float32" in e]
+    for e in skipped:
+        print(f"{e['name']:26} skipped  {e['needs_float32']}")
+    entries = [e for e in entries if e not in skipped]
+    left = 0 if args.names else len(manifest.models()) - len(entries) - len(skipped)
     results, table = {}, {}
     for entry in entries:
         name, facts = entry["name"], {}
+        env = {"DEV": args.dev}
+        if args.float:
+            env["DEFAULT_FLOAT"] = args.float
+            entry = {**entry, "tolerance": max(entry["tolerance"], OF_FLOAT[args.float])}
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="models-run-") as work:
             if args.keep:
                 work = os.path.join(args.keep, name)
                 os.makedirs(work)
             try:
-                facts = (run_free if args.var else run_model)(tools, entry, work, {"DEV": args.dev, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
+                facts = (run_free if args.var else run_model)(tools, entry, work, {**env, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
                 o = Outcome("passed")
             except Failure as f:
                 o = f.outcome
@@ -147,7 +159,7 @@ def main():
     if args.json:
         with open(args.json, "w") as f:
             json.dump(table, f, indent=1)
-    sys.exit(harness.summary("models", results, left, 0))
+    sys.exit(harness.summary("models", results, left, len(skipped)))
 
 
 main()
