@@ -143,7 +143,7 @@ class Expander {
     }
   }
 
-  static UOp combine(ReduceKind k, UOp a, UOp b) { return alu(alu_op(k), {a, b}); }
+  static UOp combine(ReduceKind k, UOp a, UOp b) { return k == ReduceKind::MaxAny ? where(lt(b, a), a, b) : alu(alu_op(k), {a, b}); }
 
   void reduce(UOp u, u32 mask) {
     ReduceArg a = u.arg<ReduceArg>();
@@ -165,6 +165,7 @@ class Expander {
     for (u32 r = 0; r < ranges_.size(); r++)
       if (closed >> r & 1 && ranges_[r].arg<RangeArg>().kind == AxisKind::Dot) group = size(r);
     bool separate = size_t(results) < kEnoughAccumulators && !loops.empty();
+    bool lanes = std::all_of(loops.begin(), loops.end(), [](UOp r) { return r.arg<RangeArg>().kind == AxisKind::Vector; });
     for (i64 c = 0; c < results; c++) {
       std::vector<UOp> vals;
       for (i64 t = 0; t < terms; t++)
@@ -187,6 +188,8 @@ class Expander {
       if (loops.empty()) {
         // No loop is left: a tree, so that long sums lose no more than a loop's would.
         out.push_back(tree(a.kind, vals));
+      } else if (separate && lanes) {
+        out.push_back(close({tree(a.kind, vals)}));
       } else if (separate) {
         std::vector<UOp> parts;
         for (UOp v : vals) parts.push_back(close({v}));

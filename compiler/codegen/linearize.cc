@@ -1,6 +1,7 @@
 // Loops and accumulators, in order. Every node belongs to the block of the innermost loop that it depends on, so what does not change in a
 // loop is computed before it. REDUCEs and FOLDs that close the same ranges share one loop, as do STOREs. Within a block an order is found in
-// which every item (a node, an accumulator's step, a whole inner loop) follows what it needs.
+// which every item (a node, an accumulator's step, a whole inner loop) follows what it needs. Lanes become one in steps that wait for one another: where
+// such a result leads to another one, as a softmax's maximum to its sum, those of several rows are made side by side.
 #include <algorithm>
 #include <map>
 
@@ -24,6 +25,7 @@ struct Block {
   int parent = -1, depth = 0;
   std::vector<int> effects;   // items that must run: inner loops, stores, steps
   std::vector<UOp> groups;    // accumulators whose outermost loop this is
+  std::vector<int> first;     // items to begin with: HREDUCEs, those that lead to others before these
 };
 
 struct Item {
@@ -285,6 +287,30 @@ class Linearizer {
         for (UOp s : u.src()) depend(u, s);
     for (Block& b : blocks_)
       std::stable_sort(b.effects.begin(), b.effects.end(), [&](int x, int y) { return items_[size_t(x)].order < items_[size_t(y)].order; });
+    find_chains();
+  }
+
+  // HREDUCEs of a block that lead to others of the same block, by how many stand before them.
+  void find_chains() {
+    std::vector<std::vector<std::pair<int, int>>> found(blocks_.size());  // number of those before, item
+    Memo<int> before;
+    Memo<u8> again;  // sees what a step before has written
+    before[order_.back()], again[order_.back()];
+    for (UOp u : order_) {
+      again[u] = rereads_.count(u.id()) != 0;
+      for (UOp s : u.src()) {
+        again[u] |= again[s];
+        if (before[s] + s.is(Op::HReduce) > before[u]) before[u] = before[s] + s.is(Op::HReduce);
+      }
+      if (u.is(Op::HReduce) && !again[u] && node_item_[u]) found[size_t(home_[u])].push_back({before[u], node_item_[u] - 1});
+    }
+    for (size_t b = 0; b < found.size(); b++) {
+      std::vector<std::pair<int, int>>& f = found[b];
+      if (f.empty()) continue;
+      std::stable_sort(f.begin(), f.end(), [](auto& x, auto& y) { return x.first < y.first; });
+      if (f.front().first == f.back().first) continue;
+      for (auto [n, item] : f) blocks_[b].first.push_back(item);
+    }
   }
 
   // u, read at site_[u], needs s, which has its value in home_[s].
@@ -330,6 +356,7 @@ class Linearizer {
 
   // --- emission -------------------------------------------------------------------------------------------------------------------------
   void emit_block(int b) {
+    for (int i : blocks_[size_t(b)].first) emit(i);
     for (int i : blocks_[size_t(b)].effects) emit(i);
   }
 

@@ -496,7 +496,8 @@ UOp exp_normal(UOp x) {
   UOp magic = num(x, 0x1.8p23 + 127), log2e = num(x, kLog2eHi);
   UOp t = fma(x, log2e, magic);
   UOp r = fma(x, num2(x, kLog2eHi, kLog2eLo).lo, fma(x, log2e, magic - t));
-  return fma(r, poly(r, coef::kExp2Fast32), num(x, 1)) * bitcast(shl(bits_of(t), 23), x.dtype());
+  UOp power = bitcast(shl(bits_of(t), 23), x.dtype());
+  return fma(r * poly(r, coef::kExp2Fast32), power, power);
 }
 }  // namespace
 

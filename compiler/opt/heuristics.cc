@@ -137,7 +137,7 @@ class Planner {
     } else if (std::optional<Kernel> d = k_.ordered.empty() ? plan_dot(k_) : std::nullopt) {
       k_ = std::move(*d);
     } else if (k_.ordered.empty()) {
-      if (!contraction()) {
+      if (!contraction() && !row_in_registers()) {
         for (i64 value = 0; value < i64(kept_values(k_.ast).size()); value++)
           if (apply({OptKind::Keep, value, i64(RowPlace::Out)}) || apply({OptKind::Keep, value, i64(RowPlace::Stack)})) break;
         view();
@@ -534,7 +534,10 @@ class Planner {
     }
     if (!apply({OptKind::Vector, id, lanes})) return;
     if (cross >= 0) return turn_with(cross, lanes);
-    i64 rows = row && !fold && nodes == 1 ? several_rows(id) : 1;
+    i64 most_rows = 4;
+    for (UOp u : toposort(k_.ast))
+      if (u.in(kTranscendental) && u.op() != Op::Sqrt) most_rows = 2;  // which need registers for their own constants
+    i64 rows = row && !fold && nodes == 1 ? several_rows(id, most_rows) : 1;
     if (const Axis* a = find(id); a && nodes == 1) {
       // Independent work to hide latencies: more lanes of the same row, or more rows.
       i64 most = std::min<i64>(rows > 1 ? 2 : 4, a->size);
@@ -544,11 +547,44 @@ class Planner {
     }
   }
 
+  // A short row whose phases meet in its elements, as softmax's do, lies in registers as a whole: each element is read and computed once, and
+  // nothing goes through memory between the phases. As many rows side by side as there are registers for.
+  bool row_in_registers() {
+    constexpr i64 kCoefficients = 12, kSteps = 4, kMostWork = 800;  // registers of a transcendental, of other steps; operations of the tile
+    i64 reduces = 0, work = 0, coefficients = 0, id = -1;
+    for (UOp u : toposort(k_.ast)) {
+      bool costly = u.in(kTranscendental) && u.op() != Op::Sqrt;
+      if (costly) coefficients = kCoefficients;
+      if (is_elementwise(u.op()) && u.dtype().kind != Kind::Index) work += costly ? kCoefficients : 1;
+      if (u.in(Op::Fold | Op::Row)) return false;
+      if (!u.is(Op::Reduce)) continue;
+      std::vector<UOp> loops = loops_of(u);
+      if (loops.size() != 1 || (reduces++ && loops[0].arg<RangeArg>().id != id)) return false;
+      id = loops[0].arg<RangeArg>().id;
+    }
+    const Axis* row = reduces ? find(id) : nullptr;
+    i64 lanes = max_lanes(std::max(4, v_.widest)), registers = k_.target->vector_registers;
+    if (!row || !row->output || row->free || row->size < lanes) return false;
+    for (const Access& x : v_.accesses)
+      if (auto s = step(x, *row); !s || (*s != 0 && *s != 1)) return false;
+    i64 vectors = (row->size + lanes - 1) / lanes, rows = coefficients ? 2 : 4;
+    if (vectors + std::max(coefficients, 2 * kSteps) > registers || vectors * work > kMostWork) return false;
+    // One lane alone in the last vector has a constant coordinate, and would be gathered. Without a transcendental the phases are so cheap that
+    // only rows side by side win.
+    if (row->size % lanes == 1 || (!coefficients && rows * vectors + kSteps > registers)) return false;
+    while (rows > 1 && (rows * vectors + coefficients + kSteps > registers || rows * vectors * work > kMostWork)) rows /= 2;
+    Kernel before = k_;
+    apply({OptKind::PadTo, id, lanes});
+    if (!apply({OptKind::Vector, id, lanes}) || (vectors > 1 && !apply({OptKind::Upcast, id, vectors}))) {
+      k_ = std::move(before);
+      return false;
+    }
+    several_rows(id, rows);
+    return true;
+  }
+
   // Rows side by side, each of whose sums ends in steps that wait for one another. Returns how many.
-  i64 several_rows(i64 lane) {
-    i64 most = 4;
-    for (UOp u : toposort(k_.ast))
-      if (u.in(kTranscendental) && u.op() != Op::Sqrt) most = 2;  // which need registers for their own constants
+  i64 several_rows(i64 lane, i64 most) {
     const Axis* pick = nullptr;
     for (const Axis& a : v_.axes)
       if (a.id != lane && a.output && !a.reduce && a.ranges.size() == 1 && a.size >= 2) pick = &a;
@@ -559,7 +595,7 @@ class Planner {
     for (i64 n = most; n >= 2; n /= 2)
       if ((free || pick->divides(n)) && apply({OptKind::Upcast, id, n})) return n;
     // Rows that are written over cannot be repeated: what is left of them goes one by one, if there is a loop around for the tasks.
-    return free && others && apply({OptKind::Peel, id, 2}) && apply({OptKind::Upcast, id, 2}) ? 2 : 1;
+    return most > 1 && free && others && apply({OptKind::Peel, id, 2}) && apply({OptKind::Upcast, id, 2}) ? 2 : 1;
   }
   // The output axis along which an access that is strided along `lane` goes one by one.
   const Axis* crossing(const Access& x, const Axis& lane) const {

@@ -104,11 +104,31 @@ TEST_P(Heuristics, RowsTooShortForAVectorStillRun) {
   }
 }
 TEST_P(Heuristics, ASoftmaxKeepsItsExps) {
-  softmax(16, 64);
+  softmax(8, 400);
   Kernel q = chosen();
   same(k, q);
   EXPECT_TRUE(has(q, OptKind::Keep)) << opts_text(q.opts);
   EXPECT_GT(lanes(q), 1) << opts_text(q.opts);
+  softmax(8, 600);
+  q = chosen();
+  EXPECT_TRUE(has(q, OptKind::Keep)) << opts_text(q.opts);
+}
+TEST_P(Heuristics, AShortSoftmaxLiesInRegisters) {
+  i64 lanes = GetParam().vector_bytes / 4;
+  if (GetParam().registers < 32) return;  // too few
+  for (i64 width : {lanes * 8, lanes * 7 + 3}) {
+    softmax(6, width);
+    Kernel q = chosen();
+    same(k, q);
+    EXPECT_FALSE(has(q, OptKind::Keep)) << opts_text(q.opts);
+    i64 loads = 0, stores = 0;
+    for (UOp u : lower(q).linear) {
+      if (u.is(Op::Load) && u.src(0).is(Op::Index)) loads++;
+      if (u.is(Op::Store) && u.src(0).is(Op::Index)) stores++;
+    }
+    EXPECT_EQ(loads, stores) << "each element of the two rows is loaded once, and nothing else: " << opts_text(q.opts);
+    EXPECT_EQ(stores, 2 * ((width + lanes - 1) / lanes)) << opts_text(q.opts);
+  }
 }
 TEST_P(Heuristics, ATransposeIsTurnedInRegisters) {
   UOp o = buffer({64, 48}), x = buffer({48, 64}), i = loop(0, 64), j = loop(1, 48);
