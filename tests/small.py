@@ -4,10 +4,11 @@ import os
 
 import harness
 from harness import need
-from libtgb import Model
+from libtgb import Model, TgbError
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper
 
 F, I = TensorProto.FLOAT, TensorProto.INT64
@@ -62,3 +63,39 @@ class Case:
 
 def random(seed, *dims):
     return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+
+
+def scalar(v):
+    return np.array(v, np.int64)
+
+
+def oracle(path, arrays):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return session.run(None, {i.name: a for i, a in zip(session.get_inputs(), arrays)})
+
+
+def agree(c, path, m, *arrays):
+    for got, want in zip(m.run(*arrays), oracle(path, arrays)):
+        close(got, want, f"at {[a.tolist() if a.size < 9 else a.shape for a in arrays]}")
+
+
+def refused(m, words, *arrays):
+    try:
+        m.run(*arrays)
+    except TgbError as e:
+        for w in words:
+            need(w in str(e), f"no {w!r} in: {e}")
+        return
+    need(False, f"{[a.tolist() for a in arrays]} ran")
+
+
+def both(c, path, options, good, bad, words):
+    """Every one of `good` agrees, every one of `bad` is an error with these words, and a good run after it is good."""
+    with c.open(c.compile(path, *options)) as m:
+        for arrays in good:
+            agree(c, path, m, *arrays)
+        for arrays in bad:
+            refused(m, words, *arrays)
+            agree(c, path, m, *good[0])

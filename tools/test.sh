@@ -46,6 +46,8 @@ if [ "$preset" = release ]; then
   .venv/bin/python tests/quant/run.py --build "$build" || failed+=("tests/quant")
   step "sizes"
   .venv/bin/python tests/sizes/run.py --build "$build" || failed+=("tests/sizes")
+  step "loops"
+  .venv/bin/python tests/loops/run.py --build "$build" || failed+=("tests/loops")
   step "bounds of sizes"
   .venv/bin/python tests/bounds/run.py --build "$build" || failed+=("tests/bounds")
   step "free sizes"

@@ -129,7 +129,7 @@ class Capture {
       out.kind = b.kind == Buffer::Input    ? bundle::BufferKind::Input
                  : b.kind == Buffer::Output ? bundle::BufferKind::Output
                                             : bundle::BufferKind::Scratch;
-      out.dtype = stored(b.dtype), out.bytes = expr(b.bytes_of_run(), b.bytes);
+      out.dtype = stored(b.dtype), out.bytes = expr(b.bytes_to_plan(g_), b.bytes);
       out.index = b.kind == Buffer::Input ? input_of_[b.index] : b.kind == Buffer::Output ? output_of_[b.index] : 0;
       out.align = u32(std::max(1, bits(b.dtype) / 8));
       for (u32 below : b.lies_on) out.lies_on.push_back(buffer_of_[below]);

@@ -388,6 +388,8 @@ class Importer {
           OnnxNode n(p, opset, std::move(in));
           n.ctx_ = this, n.subgraph_ = &subgraph, n.tensor_ = &tensor, n.declared_ = &declared_shape, n.note_ = &note_of, n.measure_ = &measure;
           n.require_ = &require, n.sides_ = &sides_, n.allowed_ = &allowed;
+          n.count_ = [](void* ctx) { return static_cast<Importer*>(ctx)->measured_.size(); };
+          n.forget_ = [](void* ctx, size_t from) { static_cast<Importer*>(ctx)->drop_measured(from); };
           names_ = names, opsets_ = &opsets;
           if (!ok) out = row->fn(n);
           ok = true;

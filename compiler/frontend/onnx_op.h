@@ -117,6 +117,9 @@ class OnnxNode {
   // A run whose condition is not `wanted` is an error of the run, which says what; inside a side of a branch that is not known here: a run that
   // takes that side.
   void must_be(const Tensor& condition, bool wanted, const std::string& what) const;
+  // What has been measured, and that what was measured since then is not wanted after all.
+  size_t measures() const { return count_(ctx_); }
+  void forget_measures(size_t from) const { forget_(ctx_, from); }
   // Says something to the user.
   void note(const std::string& text) const { note_(ctx_, str(where(), ": ", text)); }
   // While it lives, what is built is a side of a branch whose condition only the run knows.
@@ -180,6 +183,8 @@ class OnnxNode {
   std::optional<i64> (*allowed_)(void* ctx, const std::string& value, i64 axis) = nullptr;
   UOp (*measure_)(void* ctx, const std::string& value, i64 axis, UOp count, std::optional<i64> most) = nullptr;
   void (*note_)(void* ctx, const std::string& text) = nullptr;
+  size_t (*count_)(void* ctx) = nullptr;
+  void (*forget_)(void* ctx, size_t from) = nullptr;
 };
 
 // Input 1 of an elementwise op before opset 7: with broadcast=1 its axes are those of input 0 from `axis` on, or the last ones; else both have

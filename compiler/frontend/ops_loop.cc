@@ -90,7 +90,9 @@ class Loop {
     n_.require(tensors, "it carries ", tensors ? "" : not_tensor(*std::find_if(inits_.begin(), inits_.end(), not_tensor)),
                ", for which the number of rounds must be known while compiling; fix it with --fix");
     std::string why;
+    size_t measured = n_.measures();
     if (std::optional<Tensors> r = looped(&why)) return *r;
+    n_.forget_measures(measured);
     std::string not_unrolled;
     if (known)
       if (std::optional<Tensors> r = unrolled(&not_unrolled)) return *r;
@@ -117,6 +119,11 @@ class Loop {
     if (declared && limit && !always_le(idx((*declared)[0]), limit)) declared.reset();
     if (!declared && !allowed) sized = carried_;
     UOp places = limit ? limit : declared ? idx((*declared)[0]) : allowed ? idx(*allowed) : UOp();
+    if (!moving_.empty() && !places) places = places_of_moving(&declared, &sized);
+    bool by_moving = sized < carried_ || (!scans_ && !moving_.empty());
+    Moving one{sized, 0, 1};  // whose size tells how many rounds there were
+    if (by_moving) one = *std::find_if(moving_.begin(), moving_.end(), [&](const Moving& m) { return !places_by_ || m.value == sized; }), sized = one.value;
+    UOp from = by_moving ? inits_[one.value].dim(one.axis) : idx(0);
     UOp step = tensor::step(id, places ? places : idx(kMany));
     Tensors carries, in;
     // In every round that runs the condition is true.
@@ -124,14 +131,22 @@ class Loop {
     for (size_t i = 0; i < carried_; i++) {
       // What the body hands on as it is is the same in each round, and may be a constant.
       if (passes(int(1 + i), int(2 + i))) in.push_back(inits_[i]);
-      else in.push_back(Tensor(tensor::carry({id, i64(i)}, inits_[i].dtype(), inits_[i].shape())));
+      else in.push_back(Tensor(tensor::carry({id, i64(i)}, inits_[i].dtype(), at_round(i, places, true))));
       carries.push_back(in.back());
+      if (moves(i)) in.back() = cut(in.back(), at_round(i, step));
     }
+    size_t measured = n_.measures();
     std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
     if (!out) return {};
+    if (moving_.empty() && changes_shape(*out)) {
+      n_.forget_measures(measured);
+      if (!find_moving(why)) return {};
+      return looped(why);
+    }
     n_.require((*out)[0].dtype() == DType(Kind::Bool) && (*out)[0].numel() == 1, "the body's condition must be one bool");
     for (const Tensor& t : *out)
       if (const char* what = not_tensor(t)) return *why = str("it makes ", what), std::nullopt;
+    if (!keep_at_bounds(in, carries, step, places, &*out, why)) return {};
     count_by_rounds(step, carries, &*out);
     b.next_go = Pool::current().fold((*out)[0].reshape(Shape{}).uop());
     if (std::optional<i64> n = rounds_ ? rounds_until(b.next_go, step) : std::nullopt) limit = idx(std::min(*n, *rounds_)), b.next_go = konst(Kind::Bool, 1);
@@ -142,18 +157,30 @@ class Loop {
     bool all = b.go.is_const(1) && b.next_go.is_const(1);
     // How many rounds there are is what the run finds: of a number that is given, before the loop; else the loop counts them, and one more where it
     // would go on and there is no place.
-    auto check_rounds = [&](const Tensor& count) {
-      Shape s = b.scans[sized - carried_].shape();
-      s.insert(s.begin(), idx(0));
-      n_.must_have(sizes::with(sizes::of(s), 0, count), *declared, sized);
+    UOp size;  // of axis one.axis of result `sized`
+    auto measure_rounds = [&](const Tensor& count) {
+      Tensor n = count * f64(one.by) + count.like(from);
+      if (declared) {
+        Shape s = by_moving ? inits_[sized].shape() : b.scans[sized - carried_].shape();
+        if (!by_moving) s.insert(s.begin(), idx(0));
+        n_.must_have(sizes::with(sizes::of(s), one.axis, n), *declared, sized);
+        size = idx((*declared)[size_t(one.axis)]);
+      } else {
+        size = n_.measured(n, places ? std::optional(size_bounds(from + max(places * one.by, idx(0))).hi) : std::nullopt, sized, one.axis);
+      }
+      UOp more = one.by > 0 ? size - from : from - size;
+      return by_moving ? normal_dim(max(more, idx(0)) / idx(std::abs(one.by))) : size;
     };
-    bool counted = scans_ && !(all && limit);
+    bool counted = (scans_ || !moving_.empty()) && !(all && limit);
     if (counted && all && limit_) {
-      Tensor most = limit_.cast(Kind::I64).reshape(Shape{}).max(Tensor::integer(Kind::I64, 0));
-      if (declared) check_rounds(most);
-      limit = declared ? places : n_.measured(most, allowed, sized);
+      limit = measure_rounds(limit_.cast(Kind::I64).reshape(Shape{}).max(Tensor::integer(Kind::I64, 0)));
       counted = false;
     }
+    for (size_t i = 0; i < scans_; i++)
+      for (UOp d : b.scans[i].shape())
+        for (UOp u : toposort(d)) n_.require(!u.is(Op::Step) || u.arg_int() != id, "scanned value ", i, " has another shape in each round: ", shape_text(b.scans[i].shape()));
+    for (size_t i = 0; i < carried_; i++)
+      if (moves(i)) b.inits[i] = padded(inits_[i], at_round(i, places, true));
     if (counted) {
       if (!places) (void)n_.measured(Tensor(tensor::carry({id, 0}, Kind::I64, {})), {}, sized);  // fails: nothing bounds it
       if (limit_ && !limit) {
@@ -170,21 +197,145 @@ class Loop {
     b.count = limit ? limit : limit_ && !rounds_ ? limit_.cast(Kind::I64).reshape(Shape{}).uop() : idx(kMany);
     try {
       Tensors r = build_loop(n_, id, carries, b);
+      UOp rounds = limit;
       if (counted) {
         Tensor found = r[carried_];
         r.erase(r.begin() + i64(carried_));
-        if (declared) {
-          check_rounds(found);
-          for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), idx((*declared)[0]));
-        } else {
-          UOp size = n_.measured(found, size_bounds(limit).hi, sized);
-          for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), size);
-        }
+        rounds = measure_rounds(found);
+        for (size_t i = 0; i < scans_; i++) r[carried_ + i] = r[carried_ + i].shrink(0, idx(0), rounds);
+      }
+      for (size_t i = 0; i < carried_; i++) {
+        if (!moves(i)) continue;
+        Shape last = at_round(i, rounds);
+        if (by_moving && size && i == sized) last[size_t(one.axis)] = size;
+        r[i] = cut(r[i], last);
       }
       return r;
     } catch (const Error& e) {
       return *why = e.what(), std::nullopt;
     }
+  }
+
+  // --- carried values whose shape changes by the round, by the same number of elements each: they lie in a buffer of the largest shape
+  struct Moving {
+    size_t value;
+    i64 axis, by;
+  };
+  bool moves(size_t i) const {
+    return std::any_of(moving_.begin(), moving_.end(), [&](const Moving& m) { return m.value == i; });
+  }
+  // The shape of a carried value as round `round` begins; most: the largest up to then.
+  Shape at_round(size_t i, UOp round, bool most = false) const {
+    Shape s = inits_[i].shape();
+    for (const Moving& m : moving_)
+      if (m.value == i && (m.by > 0 || !most)) s[size_t(m.axis)] = normal_dim(s[size_t(m.axis)] + round * m.by);
+    return s;
+  }
+  static Tensor cut(const Tensor& x, const Shape& to) {
+    return tensor::shrink(x.uop(), Shape(to.size(), idx(0)), to, Shape(to.size(), idx(1)));
+  }
+  static Tensor padded(const Tensor& x, const Shape& to) {
+    Shape none(to.size(), idx(0)), more;
+    for (size_t a = 0; a < to.size(); a++) more.push_back(normal_dim(to[a] - x.shape()[a]));
+    return tensor::pad(x.uop(), none, more, konst(x.dtype(), 0));
+  }
+  bool changes_shape(const Tensors& out) const {
+    for (size_t i = 0; i < carried_; i++)
+      if (!not_tensor(out[1 + i]) && out[1 + i].rank() == inits_[i].rank() && !same_shape(out[1 + i].shape(), inits_[i].shape())) return true;
+    return false;
+  }
+
+  // Builds the body with variables for the sizes that change, until no other does.
+  bool find_moving(std::string* why) {
+    constexpr i64 kTried = 16;  // elements more than at first; what is found is checked when the body is built for good
+    std::vector<Shape> now;
+    for (const Tensor& t : inits_) now.push_back(t.shape());
+    std::vector<Moving> found;
+    for (bool more = true; more;) {
+      more = false;
+      i64 id = Pool::current().next_loop();
+      size_t measured = n_.measures();
+      Tensors in{Tensor(cast(tensor::step(id, idx(kMany)), Kind::I64)), Tensor(konst(Kind::Bool, 1))};
+      for (size_t i = 0; i < carried_; i++)
+        in.push_back(passes(int(1 + i), int(2 + i)) ? inits_[i] : Tensor(tensor::carry({id, i64(i)}, inits_[i].dtype(), now[i])));
+      std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
+      n_.forget_measures(measured);
+      if (!out) return false;
+      for (size_t i = 0; i < carried_; i++) {
+        if (not_tensor((*out)[1 + i]) || (*out)[1 + i].rank() != inits_[i].rank()) return *why = str("carried value ", i, " changes its rank from round to round"), false;
+        const Shape& next = (*out)[1 + i].shape();
+        for (size_t a = 0; a < next.size(); a++) {
+          auto m = std::find_if(found.begin(), found.end(), [&](const Moving& x) { return x.value == i && x.axis == i64(a); });
+          UOp by = normal_dim(next[a] - now[i][a]);
+          if (m == found.end()) {
+            if (by.is_const(0)) continue;
+            found.push_back({i, i64(a), 0});
+            now[i][a] = var(str("axis ", a, " of carried value ", i), 1, size_bounds(inits_[i].shape()[a]).hi + kTried);
+            more = true;
+          } else if (!more) {
+            if (!by.is_const()) return *why = str("axis ", a, " of carried value ", i, " becomes ", next[a].str(), " after a round; it can grow or shrink by a number that is the same in each"), false;
+            m->by = by.as_int();
+          }
+        }
+      }
+    }
+    moving_ = found;
+    return true;
+  }
+
+  // How many rounds there is room for, by what is declared or allowed of a value that grows.
+  UOp places_of_moving(std::optional<Ints>* declared, size_t* sized) {
+    for (const Moving& m : moving_) {
+      if (m.by <= 0) continue;
+      std::optional<Ints> d = n_.declared(m.value);
+      std::optional<i64> most = d && d->size() > size_t(m.axis) ? std::optional((*d)[size_t(m.axis)]) : n_.most_allowed(m.value, m.axis);
+      if (!most) continue;
+      if (d) *declared = d;
+      *sized = m.value, places_by_ = true;
+      return idx(std::max<i64>(0, (*most - size_bounds(inits_[m.value].dim(m.axis)).lo) / m.by));
+    }
+    for (const Moving& m : moving_)
+      if (m.by > 0) return n_.measured(Tensor(tensor::carry({-1, 0}, Kind::I64, {})), {}, m.value, m.axis);  // fails: nothing bounds it
+    *sized = moving_[0].value, places_by_ = true;
+    return normal_dim(inits_[moving_[0].value].dim(moving_[0].axis) / idx(-moving_[0].by));
+  }
+
+  // What the body makes of values that change their shape, in a buffer of the largest. A value with new elements behind its old ones is itself that buffer:
+  // what is new is stored there.
+  bool keep_at_bounds(const Tensors& in, const Tensors& carries, UOp step, UOp places, Tensors* out, std::string* why) {
+    std::vector<std::pair<UOp, UOp>> grown;
+    std::vector<UOp> kept(carried_);
+    for (size_t i = 0; i < carried_; i++) {
+      if (!moves(i)) continue;
+      UOp next = (*out)[1 + i].uop(), view = in[2 + i].uop();
+      Shape after = at_round(i, step + 1), most = at_round(i, places, true);
+      for (const Moving& m : moving_)
+        if (m.value == i && size_bounds(inits_[i].dim(m.axis) + places * m.by).lo < 0)
+          return *why = str("axis ", m.axis, " of carried value ", i, " loses ", -m.by, " elements a round, more than it has in ", places.str(), " rounds"), false;
+      if (!same_shape(shape(next), after)) return *why = str("carried value ", i, " is ", shape_text(shape(next)), " after a round, expected ", shape_text(after)), false;
+      size_t axes = 0;
+      for (const Moving& m : moving_) axes += m.value == i;
+      UOp tail;
+      if (axes == 1 && next.is(Op::Concat) && next.src(0) == view) {
+        size_t a = size_t(next.arg_int());
+        tail = tensor::slice(carries[i].uop(), a, after[a], most[a]);
+        if (shape(tail)[a].is_const(0)) tail = {};
+      }
+      if (tail) {
+        std::vector<UOp> parts(next.src().begin(), next.src().end());
+        parts.push_back(tail);
+        kept[i] = tensor::concat(parts, size_t(next.arg_int()));
+        if (!same_shape(shape(kept[i]), most)) return *why = str("carried value ", i, " is ", shape_text(shape(kept[i])), " with its border, expected ", shape_text(most)), false;
+        grown.push_back({next, cut(kept[i], after).uop()});
+      } else {
+        kept[i] = padded(next, most).uop();
+      }
+    }
+    for (size_t i = 0; i < out->size(); i++) {
+      UOp u = i && i <= carried_ && kept[i - 1] ? kept[i - 1] : (*out)[i].uop();
+      (*out)[i] = Tensor(grown.empty() ? u : substitute(u, grown));
+    }
+    return true;
   }
 
   // A carried integer that grows by a constant is a function of the round.
@@ -273,6 +424,8 @@ class Loop {
   std::optional<i64> rounds_;  // at most; none: known at run time
   UOp free_rounds_;            // the same as an expression of free sizes
   bool sure_ = true;           // the first round depends on rounds_ alone
+  std::vector<Moving> moving_;
+  bool places_by_ = false;     // one of them says how many rounds there is room for
 };
 
 Tensors loop_op(OnnxNode& n) { return Loop(n).build(); }

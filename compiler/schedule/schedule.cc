@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "ir/eval.h"
 #include "ir/spec.h"
+#include "ir/sum.h"
 #include "rules/symbolic.h"
 #include "schedule/build.h"
 #include "schedule/layout_choice.h"
@@ -45,7 +46,10 @@ class Scheduler {
     place_outputs();
     std::vector<UOp> order = measured_first();
     for (UOp u : order)
-      for (UOp x : u.src()) readers_[x]++;
+      for (UOp x : u.src()) {
+        readers_[x]++;
+        if (x.is(Op::Carry) || x.is(Op::Param)) read_by_[x].push_back(u);
+      }
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
     for (size_t i = order.size(); i-- > 0;) {
       if (order[i].is(Op::Loop)) place_loop(order[i]);
@@ -111,7 +115,7 @@ class Scheduler {
   u32 add_buffer(Buffer::Kind k, u32 index, DType d, const Shape& sizes) {
     Buffer b;
     b.kind = k, b.index = index, b.dtype = d;
-    for (UOp n : sizes) b.shape.push_back(simplify(n)), b.dims.push_back(most(b.shape.back()));
+    for (UOp n : sizes) b.shape.push_back(simplify(without_steps(n))), b.dims.push_back(most(b.shape.back()));
     b.layout = Layout::row_major(b.dims);
     b.bytes = byte_size(d.kind, b.layout.elems());
     s_.buffers.push_back(std::move(b));
@@ -270,6 +274,27 @@ class Scheduler {
     p.lead.push_back(at);
     return p;
   }
+  // A kept value (CARRY, PARAM) of which `next` is the first n elements along an axis, new ones behind these, and what lies behind them in the kept
+  // value; nobody else reads more than the first n. Then `next` may be made in its place: what is new is all that is stored.
+  UOp grown(UOp next) {
+    if (!next.is(Op::Concat) || next.nsrc() < 3) return {};
+    size_t axis = size_t(next.arg_int());
+    UOp head = next.src(0), tail = next.src(next.nsrc() - 1);
+    if (!head.is(Op::Shrink) || !tail.is(Op::Shrink) || head.src(0) != tail.src(0)) return {};
+    UOp kept = head.src(0), n = head.src(2).src(axis);
+    if (shape(next) != shape(kept) || readers_[tail] != 1) return {};
+    for (UOp r : read_by_[kept]) {
+      if (r.is(Op::Sink) || !r.is(Op::Shrink)) return {};
+      for (size_t i = 0; i < rank(r); i++) {
+        UOp begin = r.src(1).src(i), end = r.src(2).src(i);
+        if (!r.src(3).src(i).is_const(1)) return {};
+        if (r == tail ? end != shape(kept)[i] || (i != axis && !begin.is_const(0)) : i == axis && end != n) return {};
+      }
+    }
+    for (size_t i = 0; i < rank(head); i++)
+      if (!head.src(1).src(i).is_const(0) || (i != axis && head.src(2).src(i) != shape(kept)[i])) return {};
+    return kept;
+  }
   void place_loop(UOp u) {
     LoopArg a = u.arg<LoopArg>();
     i64 most = u.src(0).dtype().kind == Kind::Index ? std::max<i64>(bounds(u.src(0)).hi, 0) : std::numeric_limits<i64>::max() / 2;
@@ -279,6 +304,10 @@ class Scheduler {
       if (readers_[u.src(a.init(i))] == 1) place_in(u.src(a.init(i)), place_result(u, i), region(u));  // nobody reads it once it changes
     }
     for (i64 i = 0; i < a.scans; i++) place_in(u.src(a.scan(i)), part_of_round(u, i), realized_.regions.inside(u));
+    for (i64 i = 0; i < a.carried; i++)
+      if (UOp next = u.src(a.next(i)); UOp kept = grown(next))
+        if (kept.is(Op::Carry) && kept.arg<CarryArg>().loop == a.id && kept.arg<CarryArg>().index == i)
+          place_in(next, carries_.at({a.id, i}), realized_.regions.inside(u));
   }
   void place_branch(UOp u) {
     i64 n = u.arg_int();
@@ -404,6 +433,18 @@ class Scheduler {
     }
   }
 
+  // The part of a CONCAT that is there already: a box of a kept value, in its place.
+  bool is_there(UOp s, const Place& box) {
+    if (!s.is(Op::Shrink) || !(s.src(0).is(Op::Carry) || s.src(0).is(Op::Param))) return false;
+    Place own = place_of(s.src(0));
+    if (own.buffer != box.buffer || own.lead != box.lead) return false;
+    for (size_t i = 0; i < rank(s); i++) {
+      if (!s.src(3).src(i).is_const(1)) return false;
+      UOp at = own.begin.empty() ? s.src(1).src(i) : own.begin[i] + s.src(1).src(i);
+      if (simplify(at) != simplify(box.begin[i])) return false;
+    }
+    return true;
+  }
   void emit_concat(UOp u) {
     size_t axis = size_t(u.arg_int());
     UOp begin = idx(0);
@@ -417,6 +458,7 @@ class Scheduler {
         Place own = place_of(s);
         if (own.buffer == box.buffer && own.begin == box.begin) continue;
       }
+      if (is_there(s, box)) continue;
       emit_plain_copy(s, box);
     }
   }
@@ -634,6 +676,7 @@ class Scheduler {
   std::vector<u32> state_of_;                    // of each output: the buffer of the state that it becomes
   Memo<u8> placed_;
   Memo<Place> places_;
+  Memo<std::vector<UOp>> read_by_;   // CARRYs and PARAMs: by which nodes
   Memo<u32> readers_, known_sizes_;  // known_sizes_: how many of the measured sizes are read before the node is computed
   std::map<std::pair<i64, i64>, Place> carries_;  // by LOOP's number and index
   std::map<i64, UOp> rounds_;                    // by LOOP's number: the variable that counts its rounds, and is their number in the end
@@ -671,12 +714,33 @@ std::vector<UOp> vars_of(const Graph& g, const Schedule& s) {
 bool Buffer::is_free() const {
   return std::any_of(shape.begin(), shape.end(), [](UOp d) { return !d.is_const(); });
 }
-UOp Buffer::bytes_of_run() const {
-  if (!is_free()) return idx(bytes);
+static UOp bytes_of(const Shape& shape, DType dtype) {
   UOp n = idx(1);
   for (UOp d : shape) n = n * d;
   int b = bits(dtype);
   return simplify(b % 8 ? (n * b + 7) / 8 : n * (b / 8));
+}
+UOp Buffer::bytes_of_run() const { return is_free() ? bytes_of(shape, dtype) : idx(bytes); }
+UOp Buffer::bytes_to_plan(const Graph& g) const {
+  if (!is_free()) return idx(bytes);
+  std::vector<UOp> given;
+  for (const Value& v : g.inputs)
+    for (UOp d : v.dims)
+      if (d.is(Op::Var)) given.push_back(d);
+  auto later = [&](UOp v) { return v.is(Op::Var) && std::find(given.begin(), given.end(), v) == given.end(); };
+  Shape s = shape;
+  for (size_t i = 0; i < s.size(); i++) {
+    std::vector<UOp> below = toposort(s[i]);
+    if (std::none_of(below.begin(), below.end(), later)) continue;
+    // The runtime has the largest value of such a variable at that time, which gives the largest size only if that grows with it.
+    bool grows = true;
+    for (const Term& t : sum_of(s[i]).terms) {
+      std::vector<UOp> in = toposort(t.x);
+      grows &= later(t.x) ? t.a >= 0 : std::none_of(in.begin(), in.end(), later);
+    }
+    if (!grows) s[i] = idx(dims[i]);
+  }
+  return bytes_of(s, dtype);
 }
 
 namespace {

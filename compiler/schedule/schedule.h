@@ -27,6 +27,7 @@ struct Buffer {
 
   bool is_free() const;       // some size is no constant
   UOp bytes_of_run() const;   // bytes at the sizes of a run, an index expression
+  UOp bytes_to_plan(const Graph& g) const;  // at least these, of what is known as the run begins: a size that the run finds later is its largest
 };
 
 struct Call {
