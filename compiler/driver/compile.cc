@@ -15,6 +15,7 @@
 #include "driver/portable.h"
 #include "driver/report.h"
 #include "driver/schedule_cache.h"
+#include "driver/state.h"
 #include "driver/target.h"
 #include "driver/tune_choices.h"
 #include "driver/tune_whole.h"
@@ -39,28 +40,6 @@ Graph import_model(const CompileOptions& o, const std::vector<InputShape>& shape
   std::string d = settings::DEFAULT_FLOAT();
   io.default_float = d == "float16" ? Kind::F16 : d == "bfloat16" ? Kind::BF16 : d == "float64" ? Kind::F64 : Kind::F32;
   return import_onnx(o.model, io);
-}
-
-// Names to numbers.
-void pair_state(Graph& g, const std::vector<StatePair>& pairs, const std::string& model) {
-  auto find = [&](const std::vector<Value>& list, const std::string& name, const StatePair& p, const char* side) {
-    for (u32 i = 0; i < list.size(); i++)
-      if (list[i].name == name) return i;
-    fail("--state ", p.output, "=", p.input, ": ", model, " has no ", side, " \"", name, "\"; it has ",
-         join(list, ", ", [](const Value& v) { return v.name; }));
-  };
-  for (const StatePair& p : pairs) {
-    u32 out = find(g.outputs, p.output, p, "output"), in = find(g.inputs, p.input, p, "input");
-    const Value &o = g.outputs[out], &i = g.inputs[in];
-    std::string what = str("--state ", p.output, "=", p.input, ": ");
-    if (o.dtype != i.dtype || !same_shape(o.dims, i.dims))
-      fail(what, "the output is ", name(o.dtype), shape_text(o.dims), ", the input ", name(i.dtype), shape_text(i.dims), "; they must be equal");
-    for (UOp d : i.dims)
-      if (!d.is_const()) fail(what, "dimension ", d.str(), " is free; state has a fixed size: fix it with --shape");
-    for (auto [o2, i2] : g.state)
-      if (o2 == out || i2 == in) fail(what, o2 == out ? "the output" : "the input", " is in another pair already");
-    g.state.push_back({out, in});
-  }
 }
 
 bundle::Provenance provenance_of_model(const std::string& path) {

@@ -50,6 +50,7 @@ class Scheduler {
         readers_[x]++;
         if (x.is(Op::Carry) || x.is(Op::Param)) read_by_[x].push_back(u);
       }
+    place_grown_states();
     // Users before sources, so that a CONCAT gives its branches their boxes before they are placed on their own.
     for (size_t i = order.size(); i-- > 0;) {
       if (order[i].is(Op::Loop)) place_loop(order[i]);
@@ -137,6 +138,14 @@ class Scheduler {
     }
   }
 
+  // A state that grows is made where it is kept (grown()).
+  void place_grown_states() {
+    for (auto [out, in] : g_.state) {
+      UOp u = g_.sink.src(out);
+      if (placed_[u] || !realized_.stored[u] || region(u) != 0) continue;
+      if (UOp kept = grown(u); kept && kept.is(Op::Param) && kept.arg_int() == i64(in)) places_[u] = {input_[in], {}, {}}, placed_[u] = 1;
+    }
+  }
   void place(UOp u) {
     if (!placed_[u]) {
       // Index arithmetic that is stored is stored as i64.

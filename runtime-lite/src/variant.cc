@@ -338,8 +338,9 @@ static tgb_status set_var(tgb_model* m, OpenVariant* v, uint32_t var, int64_t va
   // Where the bounds leave one value the name says what it must be, and why.
   if (min == max && value != min) return fail(m, TGB_BAD_ARGUMENT, "%s (the run has %lld)", x.name()->c_str(), (long long)value);
   if (value < min || value > max || value % x.multiple())
-    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, allowed are multiples of %lld from %lld to %lld: compile with a larger --var %s=MIN..MAX",
-                x.name()->c_str(), (long long)value, (long long)x.multiple(), (long long)min, (long long)max, x.name()->c_str());
+    return fail(m, TGB_BAD_ARGUMENT, "the model made %s = %lld, allowed are multiples of %lld from %lld to %lld: compile with a larger --var %s=MIN..MAX%s",
+                x.name()->c_str(), (long long)value, (long long)x.multiple(), (long long)min, (long long)max, x.name()->c_str(),
+                count(m->b->states()) ? ", or reset the state (tgb_reset)" : "");
   if (m->vars[var] == value) return TGB_OK;
   m->vars[var] = value;
   v->planned = false;  // the next run begins with the upper bound again

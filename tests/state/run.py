@@ -9,6 +9,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import harness
 from harness import check, need
+from libtgb import TgbError
 from small import F, I, Case, close, random
 
 import numpy as np
@@ -168,6 +169,140 @@ def pairs_that_cannot_be(c):
     c.compile(path, *pairs("t=s", "t=x"), words=["in another pair already"])
     code, _, err = harness.call([c.tools["tgaot"], "compile", path, "--state", "t"], 60, c.env)
     need(code != 0 and "OUTPUT=INPUT" in err, err)
+
+
+def growing_decoder(c, layers=2, heads=4, d=16, vocab=50, batch=1, past="P"):
+    """One token in, its scores out; keys and values of all tokens are past_key_values (B, heads, P, d), which a Concat makes longer by one."""
+    r, width = np.random.default_rng(5), heads * d
+    weights = [("emb", r.standard_normal((vocab, width)).astype(np.float32)), ("scale", np.float32(d**-0.5)), ("split", np.array([0, 1, heads, d])), ("flat", np.array([0, 1, width]))]
+    nodes = [op("Gather", ["emb", "token"], ["h0"])]
+    ins, outs = [("token", [batch, 1], I)], [("scores", [batch, 1, vocab])]
+    for k in range(layers):
+        for m, dims in (("q", (width, width)), ("k", (width, width)), ("v", (width, width)), ("o", (width, width)), ("u", (width, 2 * width)), ("d", (2 * width, width))):
+            weights.append((f"{m}{k}", (r.standard_normal(dims) * dims[0] ** -0.5).astype(np.float32)))
+        weights.append((f"g{k}", np.ones(width, np.float32)))
+        n = lambda s: f"{s}_{k}"
+        nodes += [op("LayerNormalization", [f"h{k}", f"g{k}"], [n("n")])]
+        for m in "qkv":
+            nodes += [op("MatMul", [n("n"), f"{m}{k}"], [n(m)]), op("Reshape", [n(m), "split"], [n(m + "r")]), op("Transpose", [n(m + "r")], [n(m + "t")], perm=[0, 2, 1, 3])]
+        for m in "kv":
+            nodes.append(op("Concat", [f"past_{m}{k}", n(m + "t")], [f"now_{m}{k}"], axis=2))
+            ins.append((f"past_{m}{k}", [batch, heads, past, d]))
+            outs.append((f"now_{m}{k}", [batch, heads, f"{past}+1", d]))
+        nodes += [op("Transpose", [f"now_k{k}"], [n("kx")], perm=[0, 1, 3, 2]), op("MatMul", [n("qt"), n("kx")], [n("s")]), op("Mul", [n("s"), "scale"], [n("ss")]),
+                  op("Softmax", [n("ss")], [n("p")], axis=-1), op("MatMul", [n("p"), f"now_v{k}"], [n("a")]), op("Transpose", [n("a")], [n("at")], perm=[0, 2, 1, 3]),
+                  op("Reshape", [n("at"), "flat"], [n("af")]), op("MatMul", [n("af"), f"o{k}"], [n("ao")]), op("Add", [f"h{k}", n("ao")], [n("h")]),
+                  op("MatMul", [n("h"), f"u{k}"], [n("u")]), op("Relu", [n("u")], [n("ur")]), op("MatMul", [n("ur"), f"d{k}"], [n("dd")]), op("Add", [n("h"), n("dd")], [f"h{k + 1}"])]
+    nodes += [op("Transpose", ["emb"], ["embt"]), op("MatMul", [f"h{layers}", "embt"], ["scores"])]
+    return c.model(nodes, ins, outs, weights), [f"past_{m}{k}" for k in range(layers) for m in "kv"], (heads, d)
+
+
+def follow(m, path, caches, dims, batch, tokens, start):
+    """As many greedy tokens as onnxruntime makes."""
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    past = {p: np.zeros((batch, dims[0], 0, dims[1]), np.float32) for p in caches}
+    token = np.arange(start, start + batch).reshape(batch, 1)
+    mine = token
+    for at in range(tokens):
+        want = session.run(None, {"token": token, **past})
+        past = dict(zip(caches, want[1:]))
+        got = m.run(mine)[0]
+        close(got, want[0], f"token {at}", 1e-4)
+        token, mine = np.argmax(want[0], -1), np.argmax(got, -1)
+        need((token == mine).all(), f"token {at}: {mine}, expected {token}")
+
+
+def fails(m, words, *arrays):
+    try:
+        m.run(*arrays)
+    except TgbError as e:
+        for w in words:
+            need(w in str(e), f"no {w!r} in: {e}")
+        return
+    need(False, "it ran")
+
+
+@check
+def past_key_values_grow(c):
+    path, caches, dims = growing_decoder(c)
+    bundle = c.compile(path, *pairs(*[f"{p.replace('past', 'now')}={p}" for p in caches]), "--var", "P=0..63")
+    labels = [step["launch"] for v in c.inspect(bundle, "commands")["variants"] for b in v["run"] for part in b.values() if isinstance(part, list) for step in part if "launch" in step]
+    # The number of tokens is copied, the caches are not: the product that makes a row stores it there.
+    need(len(labels) > 20 and not any(l.startswith("copy_") for l in labels), f"a cache is copied: {labels}")
+    with c.open(bundle) as m:
+        need([i[0] for i in m.inputs] == ["token"] and len(m.outputs) == 1, f"signature: {m.inputs} {m.outputs}")
+        follow(m, path, caches, dims, 1, 64, 7)
+        fails(m, ["P = 64", "--var P", "tgb_reset"], np.array([[1]]))
+        fails(m, ["P = 64"], np.array([[1]]))
+        m.reset()
+        follow(m, path, caches, dims, 1, 20, 3)
+    with c.open(c.retune(bundle)) as m:
+        follow(m, path, caches, dims, 1, 5, 7)
+
+
+@check
+def past_key_values_of_a_free_batch(c):
+    path, caches, dims = growing_decoder(c, layers=1, batch="B")
+    with c.open(c.compile(path, *pairs(*[f"{p.replace('past', 'now')}={p}" for p in caches]), "--var", "P=0..63", "--var", "B=1..4")) as m:
+        for batch in (3, 1, 4):
+            follow(m, path, caches, dims, batch, 12, 7)
+            other = batch % 4 + 1
+            fails(m, ["another B", "reset"], np.zeros((other, 1), np.int64))
+            m.reset()
+
+
+@check
+def a_state_of_a_free_size(c):
+    path = c.model([op("Add", ["x", "s"], ["t"]), op("MatMul", ["t", "w"], ["n"]), op("ReduceSum", ["n"], ["y"], keepdims=0)], [("x", ["N", 3]), ("s", ["N", 3])],
+                   [("y", []), ("n", ["N", 3])], [("w", random(1, 3, 3) * 0.3)])
+    with c.open(c.compile(path, *pairs("n=s"), "--var", "N=1..20")) as m:
+        for n in (5, 20, 1):
+            s = np.zeros((n, 3))
+            for k in range(6):
+                x = random(k, n, 3)
+                s = (x + s) @ (random(1, 3, 3) * 0.3)
+                close(m.run(x)[0], s.sum(), f"run {k} of {n}", 1e-4)
+            fails(m, ["another N", "tgb_reset"], random(1, n + 1 if n < 20 else 2, 3))
+            m.reset()
+
+
+@check
+def a_growing_state_that_is_no_bare_concat(c):
+    """In front, and scaled: copied, but right."""
+    for order, extra in ((["x", "s"], []), (["s", "x"], [op("Mul", ["c", "half"], ["t"])])):
+        path = c.model([op("Concat", order, ["c" if extra else "t"], axis=1), *extra, op("ReduceMax", ["t"], ["y"], keepdims=0), op("Identity", ["t"], ["z"])],
+                       [("x", [2, 3]), ("s", [2, "P"])], [("y", []), ("z", [2, "Q"]), ("t", [2, "Q"])], [("half", np.float32(0.5))])
+        with c.open(c.compile(path, *pairs("t=s"), "--var", "P=0..30:3")) as m:
+            s = np.zeros((2, 0), np.float32)
+            for k in range(11):
+                x = random(k, 2, 3)
+                s = np.concatenate([x, s] if not extra else [s, x], 1) * (0.5 if extra else 1)
+                y, z = m.run(x)
+                close(z, s, f"run {k}")
+                close(y, s.max(), f"run {k}")
+            fails(m, ["P = ", "tgb_reset"], random(1, 2, 3))
+
+
+@check
+def free_states_that_cannot_be(c):
+    path = c.model([op("Concat", ["s", "x"], ["t"], axis=0), op("ReduceSum", ["t"], ["y"], keepdims=0)], [("x", ["N"]), ("s", ["P"])], [("y", []), ("t", ["Q"])])
+    c.compile(path, *pairs("t=s"), "--var", "P=1..9", "--var", "N=1..3", words=["no elements at first", "--var P=0..9"])
+    path = c.model([op("Mul", ["s", "x"], ["t"]), op("ReduceSum", ["t"], ["y"], keepdims=0)], [("x", [1]), ("s", ["P"])], [("y", []), ("t", ["P"])])
+    c.compile(path, *pairs("t=s"), "--var", "P=1..9", words=["nothing says how large P is"])
+
+
+@check
+def several_new_elements_at_a_time(c):
+    path = c.model([op("Concat", ["s", "x"], ["t"], axis=0), op("ReduceSum", ["t"], ["y"], keepdims=0)], [("x", ["N"]), ("s", ["P"])], [("y", []), ("t", ["Q"])])
+    with c.open(c.compile(path, *pairs("t=s"), "--var", "P=0..20", "--var", "N=1..8")) as m:
+        total, n = 0, 0
+        for k, more in enumerate((1, 8, 3, 8, 8)):
+            x = random(k, more)
+            total, n = total + x.sum(), n + more
+            close(m.run(x)[0], total, f"run {k}")
+        fails(m, ["P = ", "tgb_reset"], random(1, 1))
+
+
 
 
 harness.run_checks("state", __doc__, Case)
