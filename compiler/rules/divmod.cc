@@ -109,6 +109,11 @@ class Floor {
   UOp make(const Sum& s) { return in_kind(s, kind_).uop(); }
   // s / c or s % c as a term; s must be a value of the kind.
   bool fits(const Sum& s) { return bounds_.fits({kind_, s.terms, s.c}); }
+  // Does s not overflow, of an Index too, which may be any number that a kernel has loaded?
+  bool is_small(const Sum& s) {
+    WideBounds w = bounds_.wide(s);
+    return w.lo >= std::numeric_limits<i64>::min() && w.hi <= std::numeric_limits<i64>::max();
+  }
   UOp again(const Sum& s, i64 c) { return alu(u_.op(), {make(s), konst(kind_, c)}); }
 
   UOp by_negative(const Sum& x, i64 c) {
@@ -160,7 +165,8 @@ class Floor {
       to.add(whole(inner), t.a);
       changed = true;
     }
-    return changed && fits(to) ? again(to, c) : UOp();
+    // Without its remainders a number that was loaded is as large as it may be, times a.
+    return changed && fits(to) && is_small(to) ? again(to, c) : UOp();
   }
 
   // r op c by a smaller division, or null.
@@ -181,7 +187,7 @@ class Floor {
         Sum y = sum_of(t.src(0));
         if (bounds_.fits(y)) {
           y = whole(y);
-          if (!__builtin_add_overflow(y.c, rd, &y.c) && fits(y)) return again(y, cd);
+          if (!__builtin_add_overflow(y.c, rd, &y.c) && fits(y) && is_small(y)) return again(y, cd);
         }
       }
       if (t.is(Op::FloorMod) && r.c == 0 && d > 0 && d % c == 0) return (t.src(0) / konst(kind_, c)) % konst(kind_, d / c);
