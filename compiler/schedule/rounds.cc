@@ -75,6 +75,9 @@ class Closer {
       src.push_back(node(Op::Stack, Kind::Void, std::span<const UOp>(s)));
     }
     src.insert(src.end(), b_->inputs.begin(), b_->inputs.end());
+    // The rounds of loops around it that the body sees: where the call belongs is known by its sources alone.
+    for (UOp u : toposort(out))
+      if (u.is(Op::Step)) src.push_back(u);
     Bodies& all = Arena::current().side<Bodies>();
     all.list.push_back(std::move(b_));
     return node(Op::Recur, Kind::Void, std::span<const UOp>(src), Ints{i64(all.list.size()) - 1, arg_.carried, arg_.scans});
