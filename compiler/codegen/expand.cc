@@ -185,7 +185,17 @@ class Expander {
         v.insert(v.end(), loops.begin(), loops.end());
         return node(Op::Reduce, u.dtype(), std::span<const UOp>(v), ReduceArg{a.kind, {}}.ints());
       };
-      if (loops.empty()) {
+      if ((loops.empty() || (separate && lanes)) && products(a.kind, vals)) {
+        // Sums of products are chains of multiply-adds, as many as keep the pipes busy.
+        size_t chains = std::clamp<size_t>(kEnoughAccumulators / size_t(results), 1, std::max<size_t>(1, vals.size() / 2));
+        std::vector<UOp> parts;
+        for (size_t p = 0; p < chains; p++) {
+          std::vector<UOp> part;
+          for (size_t i = p; i < vals.size(); i += chains) part.push_back(vals[i]);
+          parts.push_back(close(part));
+        }
+        out.push_back(tree(a.kind, parts));
+      } else if (loops.empty()) {
         // No loop is left: a tree, so that long sums lose no more than a loop's would.
         out.push_back(tree(a.kind, vals));
       } else if (separate && lanes) {
@@ -198,6 +208,12 @@ class Expander {
         out.push_back(close(vals));
       }
     }
+  }
+
+  static bool products(ReduceKind kind, const std::vector<UOp>& vals) {
+    return kind == ReduceKind::Add && vals.size() > 1 && std::all_of(vals.begin(), vals.end(), [](UOp v) {
+      return v.is(Op::Mul) && (v.dtype().kind == Kind::F32 || v.dtype().kind == Kind::F64) && !v.src(0).is_const() && !v.src(1).is_const();
+    });
   }
 
   // Products that stand together as one DOT(a.., b..), where every group is of kinds that a row has.

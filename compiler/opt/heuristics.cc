@@ -320,6 +320,7 @@ class Planner {
       if (cost < best) best = cost, lane = a;
     }
     if (best > 15) return reduce_in_lanes(red);
+    if (window_in_lanes(*lane, outs, body, loops)) return true;
     // The rows' axis: the vector loads do not move along it.
     const Axis* rows = nullptr;
     bool shared_lanes = false;  // depthwise: both operands are vectors
@@ -390,6 +391,55 @@ class Planner {
     else if (t.rows * t.vectors <= 4)
       for (i64 u : {4, 2})
         if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
+    for (i64 s : constants) apply({OptKind::Pack, s, 0});
+    return true;
+  }
+
+  // A sum over a window alone that slides along the lanes, as a depthwise convolution's over rows of one channel: all of the window is unrolled, so
+  // that neighbouring rows share what they load.
+  bool window_in_lanes(const Axis& lane, const std::vector<const Axis*>& outs, const std::vector<const Access*>& body, const std::vector<UOp>& loops) {
+    constexpr i64 kMostTaps = 7, kMostVectors = 4, kMostRows = 8;
+    const i64 most_tile = k_.target->vector_registers / 2;
+    if (loops.size() > 2 || lane.free || nest_) return false;
+    for (UOp r : loops)
+      if (!r.src(0).is_const() || most(r.src(0)) > kMostTaps) return false;
+    const Access* data = nullptr;
+    for (const Access* x : body) {
+      auto s = step(*x, lane);
+      if (s && *s == 0) continue;
+      if (!s || *s != 1 || data) return false;
+      data = x;
+    }
+    auto along = [&](UOp r) {
+      auto l = linear_in(data->offset, r);
+      return l ? l->factor : 0;
+    };
+    if (!data || along(loops.back()) != 1) return false;
+    const Axis* rows = nullptr;
+    for (const Axis* a : outs)
+      if (loops.size() == 2 && a != &lane && !a->free && step(*data, *a) == std::optional<i64>(along(loops[0]))) rows = a;
+    if (loops.size() == 2 && !rows) return false;
+    i64 lanes = max_lanes(std::max(4, v_.widest)), size = lane.size, id = lane.id;
+    while (lanes > 2 && lanes / 2 >= size) lanes /= 2;
+    i64 vectors = (size + lanes - 1) / lanes, tail = size % lanes;
+    i64 rows_id = rows ? rows->id : -1, rows_size = rows ? rows->size : 1;
+    std::vector<i64> constants;
+    for (const Access* x : body)
+      if (x->constant) constants.push_back(x->node.src(0).src(0).arg_int());
+    if (tail >= 4 && size > lanes && (tail & (tail - 1)) == 0 && apply({OptKind::Peel, id, lanes})) {
+      apply({OptKind::Vector, id + 100, tail});
+      vectors--;
+    } else {
+      apply({OptKind::PadTo, id, lanes});
+    }
+    if (!apply({OptKind::Vector, id, lanes})) return false;
+    i64 tile = 1;
+    for (i64 n = 2; n <= kMostVectors; n++)
+      if (vectors % n == 0) tile = n;
+    if (tile > 1) apply({OptKind::Upcast, id, tile});
+    for (size_t i = loops.size(); i-- > 0;) apply({OptKind::Unroll, loops[i].arg<RangeArg>().id, most(loops[i].src(0))});
+    for (i64 n = std::min(kMostRows, most_tile / tile); n >= 2; n--)
+      if (rows_size % n == 0 && apply({OptKind::Upcast, rows_id, n})) break;
     for (i64 s : constants) apply({OptKind::Pack, s, 0});
     return true;
   }

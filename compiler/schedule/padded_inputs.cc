@@ -1,5 +1,6 @@
 // A padded input under a convolution is copied first, so that its border lies around it (borders.cc) and no tap is tested: a test for each
-// product costs more than writing the input once more. Scratch buffers need no copy, their producers store the border.
+// product costs more than writing the input once more. Scratch buffers need no copy, their producers store the border. Nor does a depthwise
+// convolution from an input to an output of the model: it has few products, and its window slides along the rows as they lie.
 #include <algorithm>
 
 #include "ir/bounds.h"
@@ -24,12 +25,21 @@ UOp padded_input(UOp u) {
 
 f64 count(UOp u) { return f64(most_elems(shape(u))); }
 
+// A window alone is summed for each place of the input, and no other sum reads the result.
+bool slides_alone(UOp u, UOp pad, Memo<u8>& summed) {
+  constexpr f64 kMostWindow = 49;
+  f64 input = count(pad.src(0));
+  return !summed[u] && count(u.src(0)) <= kMostWindow * count(u) && count(u) <= 1.25 * input && input <= 1.25 * count(u);
+}
+
 }  // namespace
 
 UOp copy_padded_inputs(UOp sink) {
   std::vector<UOp> order = toposort(sink);
-  Memo<u8> copied;
-  copied[sink];
+  Memo<u8> copied, summed;
+  copied[sink], summed[sink];
+  for (size_t i = order.size(); i-- > 0;)
+    for (UOp s : order[i].src()) summed[s] |= summed[order[i]] | order[i].in(Op::Reduce | Op::Fold);
   bool any = false;
   for (UOp u : order) {
     if (!u.is(Op::Reduce) || u.arg<ReduceArg>().kind != ReduceKind::Add) continue;
@@ -37,7 +47,8 @@ UOp copy_padded_inputs(UOp sink) {
     while (body.is(Op::Cast)) body = body.src(0);
     if (!body.is(Op::Mul)) continue;
     for (UOp side : body.src())
-      if (UOp pad = padded_input(side); pad && count(body) > std::max(kProducts, kReadings * count(pad.src(0)))) copied[pad] = 1, any = true;
+      if (UOp pad = padded_input(side); pad && count(body) > std::max(kProducts, kReadings * count(pad.src(0))) && !slides_alone(u, pad, summed))
+        copied[pad] = 1, any = true;
   }
   if (!any) return sink;
   Memo<UOp> to;

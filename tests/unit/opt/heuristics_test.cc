@@ -130,6 +130,30 @@ TEST_P(Heuristics, AShortSoftmaxLiesInRegisters) {
     EXPECT_EQ(stores, 2 * ((width + lanes - 1) / lanes)) << opts_text(q.opts);
   }
 }
+// A depthwise convolution over rows of one channel: the window slides along the lanes, all of it is unrolled, and a tile of rows loads each row of
+// its input once for each place in the window's own row.
+TEST_P(Heuristics, AWindowThatSlidesAlongTheLanesIsUnrolled) {
+  i64 lanes = GetParam().vector_bytes / 4;
+  for (i64 width : {2 * lanes, 2 * lanes + 4, lanes + 3}) {
+    params.clear(), k = {}, target.has_fma = true;
+    i64 height = 24;
+    UOp o = buffer({3, height, width}), x = buffer({3, height, width}), f = buffer({3, 3, 3}, true), c = loop(0, 3), h = loop(1, height), w = loop(2, width);
+    UOp p = reduce_loop(3, 3), q = reduce_loop(4, 3), row = h + p - 1, column = w + q - 1;
+    UOp inside = lt(idx(0), h + p) & lt(h + p, idx(height + 1)) & lt(idx(0), w + q) & lt(w + q, idx(width + 1));
+    UOp tap = node(Op::Load, Kind::F32, {at(x, {c, row, column}), inside, konst_f(Kind::F32, 0)});
+    finish({store(at(o, {c, h, w}), reduce(ReduceKind::Add, tap * load(f, {c, p, q}), {p, q}), {c, h, w})});
+    Kernel chosen_kernel = chosen();
+    same(k, chosen_kernel);
+    i64 loads = 0, sums = 0, outputs = 0;
+    for (UOp u : lower(chosen_kernel).linear) {
+      loads += u.is(Op::Load) && u.dtype().lanes > 1 && u.src(0).is(Op::Index);
+      sums += u.is(Op::MulAcc), outputs += u.is(Op::Store) && u.src(0).is(Op::Index);
+      EXPECT_FALSE(u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Reduce) << opts_text(chosen_kernel.opts);
+    }
+    EXPECT_EQ(sums, 9 * outputs) << opts_text(chosen_kernel.opts);
+    EXPECT_LE(loads, 6 * outputs) << opts_text(chosen_kernel.opts);
+  }
+}
 TEST_P(Heuristics, ATransposeIsTurnedInRegisters) {
   UOp o = buffer({64, 48}), x = buffer({48, 64}), i = loop(0, 64), j = loop(1, 48);
   finish({store(at(o, {i, j}), load(x, {j, i}), {i, j})});
