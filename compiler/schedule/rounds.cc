@@ -13,6 +13,7 @@ namespace {
 
 constexpr i64 kMostWork = i64(1) << 23;  // elements that the reduces of a round go through: beyond, its kernels had better have tasks
 constexpr size_t kMostNodes = 400;
+constexpr size_t kMostParts = 4;         // of a CONCAT: each element asks which part it is of
 constexpr i64 kRoundAxis = 1 << 16;      // of the RANGE that counts rounds in a body; the kernel numbers its axes anew
 
 struct Bodies {
@@ -44,7 +45,7 @@ class Closer {
     size_t nodes = 0;
     for (UOp u : order_) {
       if (u == loop_ || !varies_[u]) continue;
-      if (!is_elementwise(u.op()) && !movement(u) && !u.in(kOther)) return false;
+      if (!is_elementwise(u.op()) && !movement(u) && !u.in(kOther) && !(u.is(Op::Concat) && u.nsrc() <= kMostParts)) return false;
       if (u.in(Op::Stack | Op::Fold)) continue;
       if (u.dtype().kind != Kind::Index && (u.dtype().kind == Kind::Void || bits(u.dtype()) < 8)) return false;
       nodes++;
@@ -52,10 +53,14 @@ class Closer {
       for (UOp d : shape(u))
         if (varies_[d] || loads_[d] || d.is_const(0)) return false;  // of size 0: loops that may not run have no order to keep
     }
+    auto stays = [](UOp u) {
+      const Shape& s = shape(u);
+      return bits(u.dtype()) >= 8 && std::none_of(s.begin(), s.end(), [](UOp d) { return d.is_const(0); });
+    };
     for (i64 i = 0; i < arg_.carried; i++)
-      if (bits(loop_.src(arg_.init(i)).dtype()) < 8) return false;
+      if (!stays(loop_.src(arg_.init(i)))) return false;
     for (i64 i = 0; i < arg_.scans; i++)
-      if (bits(loop_.src(arg_.scan(i)).dtype()) < 8) return false;
+      if (!stays(loop_.src(arg_.scan(i)))) return false;
     return work <= kMostWork && nodes <= kMostNodes;
   }
 
@@ -95,7 +100,7 @@ class Closer {
     } else if (varies_[u] || (loads_[u] && (movement(u) || widens(u)))) {
       std::vector<UOp> src;
       for (UOp s : u.src()) src.push_back(inside(s));
-      r = with_src(u, src);
+      r = u.is(Op::Concat) ? chosen(u, src) : with_src(u, src);
       carry_asked(u, r);
     } else if (loads_[u]) {
       Shape s = shape(u);
@@ -105,6 +110,24 @@ class Closer {
       r = u;
     }
     return to_[u] = r;
+  }
+
+  // A CONCAT of parts as a kernel has it: each element is the part's in which it stands. It is stored, once a round.
+  static UOp chosen(UOp u, const std::vector<UOp>& parts) {
+    size_t axis = size_t(u.arg_int());
+    const Shape& all = shape(u);
+    Shape along(all.size(), idx(1)), none(all.size(), idx(0));
+    along[axis] = all[axis];
+    UOp place = tensor::expand(tensor::reshape(tensor::iota(all[axis], Kind::I64), along), all), begin = idx(0), r;
+    for (UOp p : parts) {
+      Shape before = none, after = none;
+      UOp end = simplify(begin + shape(p)[axis]);
+      before[axis] = begin, after[axis] = simplify(all[axis] - end);
+      UOp wide = tensor::pad(p, before, after, konst(p.dtype(), 0));
+      r = r ? where(lt(place, cast(begin, Kind::I64)), r, wide) : wide;
+      begin = end;
+    }
+    return tensor::contiguous(r);
   }
 
   UOp loop_;

@@ -152,6 +152,18 @@ def free_rounds_and_free_starts(c):
 
 
 @check
+def a_cell_that_reads_its_state_beside_its_input(c):
+    """h = tanh(concat(x[i], h, h0) w): one kernel for all rounds."""
+    nodes = [op("Gather", ["x", "i"], ["xi"]), op("Concat", ["xi", "h", "h0"], ["xh"], axis=1), op("MatMul", ["xh", "w"], ["s"]), op("Tanh", ["s"], ["h1"]), op("Concat", ["h1", "h1", "h"], ["o"], axis=0)]
+    g = body(nodes, [("h", F, [3, 5], "h1")], [("o", F, [9, 5])])
+    path = c.model([op("Loop", ["m", "", "h0"], ["y", "all"], body=g)], [("x", [40, 3, 4]), ("h0", [3, 5])], [("y", [3, 5]), ("all", [40, 9, 5])],
+                   [("m", scalar(40)), ("w", random(2, 14, 5) * 0.4)])
+    both(c, path, [], [(random(k, 40, 3, 4), random(k + 9, 3, 5)) for k in (1, 2)], [], [])
+    text = str(c.inspect(c.compile(path), "commands"))
+    need("'while'" not in text and "rounds_40" in text, f"rounds that the runtime counts: {text}")
+
+
+@check
 def what_cannot_be(c):
     double = body([op("Concat", ["t", "t"], ["t1"], axis=0)], [("t", F, None, "t1")])
     path = c.model([op("Loop", ["m", "", "x"], ["y"], body=double)], [("x", [1, 3]), ("m", [], I)], [("y", ["n", 3])])
