@@ -57,8 +57,14 @@ class Closer {
       const Shape& s = shape(u);
       return bits(u.dtype()) >= 8 && std::none_of(s.begin(), s.end(), [](UOp d) { return d.is_const(0); });
     };
-    for (i64 i = 0; i < arg_.carried; i++)
+    std::vector<u8> read(size_t(arg_.carried), 0);
+    for (UOp u : order_)
+      if (u.is(Op::Carry) && u.arg<CarryArg>().loop == arg_.id) read[size_t(u.arg<CarryArg>().index)] = 1;
+    for (i64 i = 0; i < arg_.carried; i++) {
       if (!stays(loop_.src(arg_.init(i)))) return false;
+      // The first value of what no round reads has no place before the rounds; it is the last one too if none runs.
+      if (!read[size_t(i)] && !count.is_const()) return false;
+    }
     for (i64 i = 0; i < arg_.scans; i++)
       if (!stays(loop_.src(arg_.scan(i)))) return false;
     return work <= kMostWork && nodes <= kMostNodes;

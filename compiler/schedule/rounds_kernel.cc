@@ -129,7 +129,14 @@ class Maker {
     return out;
   }
 
+  // A first value that no round reads is nobody's: there are rounds.
+  bool reads_carried(i64 i) const {
+    for (UOp u : toposort(b_.body))
+      if (u.is(Op::Param) && u.arg_int() == i) return true;
+    return false;
+  }
   void store_init(i64 i) {
+    if (!b_.count.is_const(0) && !reads_carried(i)) return;
     std::vector<UOp> loops = fresh_loops(shape(b_.inits[size_t(i)]));
     Shape index(loops.begin(), loops.end());
     UOp s = write(at(carried_[size_t(i)], idx(0), index), hooks_.init(i, index), loops);
