@@ -258,7 +258,8 @@ class Decomposer {
     Kind k = u.dtype().kind;
     if (k == Kind::Bool) return logical(u, s);
     if (!narrow_float(k)) return rebuilt(u, s);
-    s[0] = legal(widen(k, s[0]));
+    for (UOp& x : s)
+      if (!x.is(Op::Range)) x = legal(widen(k, x));
     UOp r = final(Arena::current().make(u.op(), {Kind::F32, u.dtype().lanes}, s, u.node()->arg));
     return legal(narrowed(k, r));
   }

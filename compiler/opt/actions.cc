@@ -89,6 +89,10 @@ void keep(Ctx& c) {
   for (i64 v = 0; v < i64(kept_values(c.k.ast).size()); v++)
     for (RowPlace p : {RowPlace::Out, RowPlace::Stack}) c.out.push_back({OptKind::Keep, v, i64(p)});
 }
+void stage(Ctx& c) {
+  for (size_t s = 1; s < c.k.slots.size(); s++)
+    if (!c.k.slots[s].constant) c.out.push_back({OptKind::Stage, i64(s)});
+}
 void tc(Ctx& c) {
   if (!settings::TC()) return;
   for (const Axis& a : c.axes)
@@ -104,6 +108,7 @@ struct Row {
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},
+    {OptKind::Stage, stage},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
 #include "opt/prepare.h"
+#include "opt/stage.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -357,9 +358,14 @@ class Planner {
     for (const Axis* a : outs)
       if (std::all_of(body.begin(), body.end(), [&](const Access* x) { return !x->constant || step(*x, *a) == std::optional<i64>(0); })) served *= a->size;
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
-    bool turned = std::any_of(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
-    Tile t = turned ? turned_tile(m)
-                    : best_tile(n, m, rows && rows->free ? const_factor(rows->extent()) : 0, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+    auto at = std::find_if(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
+    bool turned = at != body.end();
+    Tile plain = best_tile(n, m, rows && rows->free ? const_factor(rows->extent()) : 0, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+    Tile t = turned ? turned_tile(m) : plain;
+    // Where several tiles would turn the same operand, it is turned once, on the stack.
+    i64 staged = turned && rows && !nest_ && m > t.rows ? memory_of((*at)->node.src(0)).arg_int() : -1;
+    if (staged >= 0) t = plain;
+    if (staged >= 0 && work_k * t.lanes * t.vectors * 4 > kStageBytes) t = {turned_tile(m).lanes, 1, even_rows(m, 8)};
     if (nest_ && rows)
       while (!rows->divides(t.rows)) t.rows--;
     if (t.rows == 1) rows = nullptr;
@@ -374,11 +380,20 @@ class Planner {
         if (std::find(constants.begin(), constants.end(), p.arg_int()) == constants.end()) constants.push_back(p.arg_int());
       }
 
-    apply({OptKind::PadTo, lane_id, t.lanes * t.vectors});
-    apply({OptKind::Vector, lane_id, t.lanes});
-    if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
-    apply({OptKind::Tile, lane_id, 1});
-    if (rows) upcast_rows(rows_id, m, t.rows, rows_free);
+    auto tile = [&] {
+      apply({OptKind::PadTo, lane_id, t.lanes * t.vectors});
+      apply({OptKind::Vector, lane_id, t.lanes});
+      if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
+      apply({OptKind::Tile, lane_id, 1});
+      if (rows_id >= 0) upcast_rows(rows_id, m, t.rows, rows_free);
+    };
+    Kernel before = k_;
+    tile();
+    if (staged >= 0 && !apply({OptKind::Stage, staged})) {
+      staged = -1, t = turned_tile(m), k_ = std::move(before);
+      tile();
+    }
+    turned &= staged < 0;
     if (turned) apply({OptKind::Unroll, last_id, t.lanes});
     // Depthwise rows share what they load along the window.
     else if (shared_lanes && last_size <= 7) apply({OptKind::Unroll, last_id, last_size});

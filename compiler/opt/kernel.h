@@ -10,10 +10,10 @@
 
 namespace tg {
 
-enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc };
-inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC"};
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE"};
 
-// target: axis id (PACK: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
+// target: axis id (PACK, STAGE: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {
   OptKind kind;
   i64 target = 0, arg = 0, arg2 = 0;

@@ -8,6 +8,7 @@
 //   TILE a n       a is split by n and its outer part becomes the outermost loop; 1: the whole loop moves
 //   PACK s         constant slot s lies in the order in which this kernel reads it
 //   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
+//   STAGE s        what a tile's sum reads of slot s is copied to the stack first, in the order in which it is read (stage.cc)
 //   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 // A free axis is split where n is known to divide it, as after PADTO and PEEL. UPCAST takes any n there: the copies beyond the end do again what
@@ -22,6 +23,7 @@
 #include "ir/loops.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
+#include "opt/stage.h"
 #include "opt/tc.h"
 #include "rules/symbolic.h"
 
@@ -30,7 +32,7 @@ namespace tg {
 std::string Opt::str() const {
   std::string s = tg::str(kOptNames[int(kind)], " ", target);
   if (part) s += tg::str("/", int(part));
-  if (kind != OptKind::Pack) s += tg::str(" ", arg);
+  if (kind != OptKind::Pack && kind != OptKind::Stage) s += tg::str(" ", arg);
   if (arg2) s += tg::str(" ", arg2);
   return s;
 }
@@ -63,7 +65,7 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     size_t slash = target.find('/');
     number(target.substr(0, slash), &o.target);
     if (slash != target.npos) number(target.substr(slash + 1), &o.part);
-    if (o.kind != OptKind::Pack) number(arg, &o.arg);
+    if (o.kind != OptKind::Pack && o.kind != OptKind::Stage) number(arg, &o.arg);
     else good &= arg.empty();
     if (!arg2.empty()) number(arg2, &o.arg2);
     if (!good || !word().empty()) return R::no("not an Opt: ", std::string(one));
@@ -741,6 +743,7 @@ Result<Kernel> apply(const Kernel& k, const Opt& o) {
     case OptKind::Pack: return pack(k, o);
     case OptKind::Peel: return peel(k, o);
     case OptKind::Keep: return keep(k, o);
+    case OptKind::Stage: return stage(k, o);
     case OptKind::Tc: {
       std::string why = refuse_tc(k, o);
       if (!why.empty()) return R::no(why);

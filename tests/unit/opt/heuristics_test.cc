@@ -176,6 +176,7 @@ TEST_P(Heuristics, ASecondOperandThatLiesByRowsIsTurned) {
   i64 shuffles = 0;
   for (UOp u : lower(q).linear) shuffles += u.is(Op::Shuffle);
   EXPECT_EQ(shuffles > 0, wide) << opts_text(q.opts);
+  EXPECT_EQ(has(q, OptKind::Stage), wide) << "turned once for all rows: " << opts_text(q.opts);
   EXPECT_GT(accumulators(q), 1) << opts_text(q.opts);
 }
 TEST_P(Heuristics, DotProductsInLanesShareWhatTheyRead) {

@@ -10,8 +10,9 @@ class Opts : public SmallKernel {};
 // --- text -------------------------------------------------------------------------------------------------------------------------------
 TEST_F(Opts, TextReadsBack) {
   std::vector<Opt> all{{OptKind::Upcast, 2, 6},   {OptKind::Vector, 0, 16, 0, 3}, {OptKind::Unroll, 4, 4}, {OptKind::Thread, 0, 8}, {OptKind::Swap, 1, 3, 2, 1},
-                       {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3}};
-  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3");
+                       {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3},
+                       {OptKind::Stage, 2}};
+  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2");
   auto back = parse_opts(opts_text(all));
   ASSERT_TRUE(back) << back.why();
   EXPECT_EQ(*back, all);
@@ -22,7 +23,8 @@ TEST_F(Opts, TextOfEveryKindReadsBack) {
   for (size_t kind = 0; kind < std::size(kOptNames); kind++)
     for (i64 arg2 : {0, 2})
       for (u8 part : {0, 1, 200}) {
-        Opt o{OptKind(kind), 7, OptKind(kind) == OptKind::Pack ? 0 : 5, OptKind(kind) == OptKind::Pack ? 0 : arg2, part};
+        bool of_slot = OptKind(kind) == OptKind::Pack || OptKind(kind) == OptKind::Stage;
+        Opt o{OptKind(kind), 7, of_slot ? 0 : 5, of_slot ? 0 : arg2, part};
         auto back = parse_opts(o.str());
         ASSERT_TRUE(back) << o.str();
         EXPECT_EQ((*back)[0], o) << o.str();
@@ -372,6 +374,38 @@ TEST_F(Opts, PackOfAPaddedAxisKeepsThePadding) {
   // The zeros of the padding may be read: no test is left on w, but a and out keep theirs.
   for (UOp u : toposort(q.ast))
     EXPECT_FALSE(u.is(Op::Load) && u.src(0).src(0) == params[2] && u.nsrc() > 1) << u.str();
+}
+// out[i, j] = sum of a[i, l] * b[j, l]: of b, what 4 or 8 columns need lies on the stack by l, and all rows read it there.
+TEST_F(Opts, StageCopiesWhatATileReadsOnce) {
+  for (const char* opts : {"VECTOR 1 4, TILE 1 1, UPCAST 0 3, STAGE 2", "VECTOR 1 4, UPCAST 1 2, TILE 1 1, STAGE 2", "PADTO 1 16, VECTOR 1 4, UPCAST 1 2, TILE 1 1, PEEL 0 4, UPCAST 0 4, STAGE 2",
+                           "VECTOR 1 4, TILE 1 1, UNROLL 2 4, STAGE 2, THREAD 0 2", "VECTOR 1 4, TILE 1 1, STAGE 2, UPCAST 0 2"}) {
+    params.clear(), k = {};
+    UOp o = buffer({6, 24}), a = buffer({6, 8}), b = buffer({24, 8}), i = loop(0, 6), j = loop(1, 24), l = reduce_loop(2, 8);
+    finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(b, {j, l}), {l}), {i, j})});
+    Kernel q = with(k, opts);
+    same(k, q);
+    i64 rows = 0;
+    for (UOp u : toposort(q.ast)) {
+      rows += u.is(Op::Row);
+      // The sum itself reads b on the stack.
+      if (u.is(Op::Mul) && u.src(0).is(Op::Load)) {
+        EXPECT_TRUE(memory_of(u.src(0).src(0)).is(Op::Row) != memory_of(u.src(1).src(0)).is(Op::Row)) << opts;
+      }
+    }
+    EXPECT_EQ(rows, std::string_view(opts).find("PEEL") == std::string_view::npos ? 1 : 2) << opts;
+    for (UOp u : lower(q).linear) EXPECT_FALSE(u.is(Op::Load) && u.src(0).is(Op::Index) && u.src(0).src(1).dtype().lanes > 1) << "element by element: " << opts;
+  }
+}
+TEST_F(Opts, StageRefusals) {
+  matmul(4, 8, 6);
+  EXPECT_EQ(refusal("STAGE 2"), "slot 2 is no operand that is made at run time");
+  EXPECT_EQ(refusal("STAGE 7"), "slot 7 is no operand that is made at run time");
+  EXPECT_EQ(refusal("STAGE 0"), "slot 0 is written here");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 4"), "STAGE 1"), "slot 1 is not read in lanes of a sum");
+  params.clear(), k = {};
+  UOp o = buffer({8}), x = buffer({8, 4}), y = buffer({4}), i = loop(0, 8), l = reduce_loop(1, 4);
+  finish({store(at(o, {i}), reduce(ReduceKind::Add, load(x, {i, l}) * load(y, {l}), {l}), {i})});
+  EXPECT_EQ(refusal(with(k, "VECTOR 0 4"), "STAGE 1"), "every loop reads other elements of slot 1");
 }
 TEST_F(Opts, PackRefusals) {
   matmul(4, 8, 6);
