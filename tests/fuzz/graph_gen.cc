@@ -234,7 +234,7 @@ class Generator {
 
   bool grow() {
     int total = 0;
-    auto on = [&](const Group& g) { return o_.only.empty() || ("," + o_.only + ",").find(str(",", g.name, ",")) != std::string::npos; };
+    auto on = [&](const Group& g) { return o_.only.empty() ? g.fn != &Generator::list : ("," + o_.only + ",").find(str(",", g.name, ",")) != std::string::npos; };
     for (size_t i = 0; kGroups[i].fn; i++) total += on(kGroups[i]) ? kGroups[i].weight : 0;
     TG_CHECK(total > 0, "no op group is called ", o_.only);
     i64 at = pick(0, total - 1);
@@ -776,6 +776,7 @@ class Generator {
     return true;
   }
   bool loop() {
+    if (o_.seed % 4 == 2) return list();
     Val x = some();
     bool fl = is_float(kind(x));
     if (depth_ > 2 || !exact(x) || x.u.is_const() || (fl && x.most > 1e4)) return false;
@@ -827,6 +828,58 @@ class Generator {
   std::mt19937_64 rng_;
   Case c_;
   std::vector<Val> pool_;
+  // A carried value that grows or shrinks by the round, in a buffer of the largest shape.
+  bool list() {
+    Val x = some();
+    Kind k = kind(x);
+    if (loops_ > 2 || rank(x.u) == 0 || !fixed(x) || x.u.is_const() || !exact(x) || !(is_float(k) ? bits(x.u.dtype()) >= 32 : is_int(x.u.dtype())) || bits(x.u.dtype()) < 8 || is_storage(k)) return false;
+    size_t axis = size_t(pick(0, i64(rank(x.u)) - 1));
+    i64 first = dims_of(x)[axis], n = pick(1, 4), by = pick(1, 2);
+    bool shrinks = first > 1 && chance(25);
+    if (shrinks) n = std::min(n, first), by = -1;
+    i64 most = std::max(first, first + by * n);
+    if (first == 0 || count(dims_of(x)) / first * most > o_.max_elems * 2) return false;
+    i64 id = loops_++;
+    UOp rounds = o_.free_sizes && chance(20) ? var("v0", 0, 64) : idx(n), step = tensor::step(id, rounds);
+    if (!rounds.is_const() && (shrinks || count(dims_of(x)) > 200)) rounds = idx(n), step = tensor::step(id, rounds);
+    UOp bound = shrinks ? idx(first) : normal_dim(rounds * by + first);
+    Shape none(rank(x.u), idx(0)), all = shape(x.u), more = none;
+    all[axis] = bound;
+    more[axis] = normal_dim(bound - first);
+    UOp init = tensor::pad(x.u, none, more, konst(x.u.dtype(), 0)), kept = tensor::carry({id, 0}, x.u.dtype(), all);
+    UOp now = normal_dim(step * by + first), after = normal_dim((step + 1) * by + first), view = tensor::slice(kept, axis, idx(0), now), next, made;
+    Shape one = shape(x.u);
+    one[axis] = idx(1);
+    UOp row = tensor::reshape(tensor::reduce(view, chance(50) ? ReduceKind::Max : ReduceKind::Min, {i64(axis)}), one);
+    if (shrinks) {
+      made = tensor::slice(view, axis, idx(1), now);
+    } else {
+      std::vector<UOp> parts{view};
+      for (i64 i = 0; i < by; i++) parts.push_back(i ? tensor::slice(view, axis, idx(0), idx(1)) : row);
+      if (chance(25)) std::rotate(parts.begin(), parts.begin() + 1, parts.end());
+      if (parts[0] == view && chance(80)) {
+        parts.push_back(tensor::slice(kept, axis, after, bound));
+        next = tensor::concat(parts, axis);
+        made = tensor::slice(next, axis, idx(0), after);
+      } else {
+        made = tensor::concat(parts, axis);
+      }
+    }
+    more[axis] = normal_dim(bound - after);
+    if (!next) next = tensor::pad(made, none, more, konst(x.u.dtype(), 0));
+    if (shape(next) != all) return false;
+    std::vector<UOp> scans;
+    if (chance(60)) scans.push_back(chance(50) ? row : tensor::reduce(made, ReduceKind::Min, {i64(axis)}));
+    if (shrinks && !scans.empty() && scans[0] != row) scans = {row};
+    UOp go = konst(Kind::Bool, 1);
+    UOp l = tensor::loop(id, rounds, go, std::vector<UOp>{init}, go, std::vector<UOp>{next}, scans);
+    Val y = x;
+    y.users = 0, y.most = std::max(x.most, 0.0);
+    y.u = tensor::slice(tensor::get(l, 0), axis, idx(0), normal_dim(rounds * by + first));
+    if (count(dims_of(y)) <= o_.max_elems * 4) add(y);
+    if (!scans.empty()) y.u = tensor::get(l, 1), add(y);
+    return true;
+  }
   bool special_now_ = false;
   i64 free_size_ = 0, folds_ = 0, loops_ = 0, depth_ = 0;
 };
@@ -842,6 +895,7 @@ const Generator::Group Generator::kGroups[] = {
     {"fold", 4, &Generator::fold},       {"gather", 4, &Generator::gather},     {"scatter", 3, &Generator::scatter},
     {"sort", 2, &Generator::sort},       {"scan", 3, &Generator::scan},         {"contiguous", 2, &Generator::own_buffer},
     {"iota", 1, &Generator::iota},       {"branch", 2, &Generator::branch},     {"loop", 2, &Generator::loop},
+    {"list", 1, &Generator::list},
     {nullptr, 0, nullptr},
 };
 

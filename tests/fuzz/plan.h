@@ -50,16 +50,18 @@ inline std::string plan_fault(const Schedule& s) {
 }
 
 // The same at the sizes of a run: offsets are worked out as the runtime does, from what each buffer lies upon.
-inline std::string plan_fault_at(const Schedule& s, const std::vector<std::pair<std::string, i64>>& vars) {
+inline std::string plan_fault_at(const Schedule& s, const Graph& g, const std::vector<std::pair<std::string, i64>>& vars) {
   EvalEnv env;
   env.vars = vars;
+  for (UOp v : s.vars)  // what the run finds later is at its largest when memory is planned
+    if (std::none_of(vars.begin(), vars.end(), [&](auto& x) { return x.first == v.arg_str(); })) env.vars.push_back({std::string(v.arg_str()), v.src(1).as_int()});
   std::vector<u32> order;
   for (u32 b = 0; b < s.buffers.size(); b++)
     if (s.buffers[b].offset >= 0) order.push_back(b);
   std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return s.buffers[a].offset < s.buffers[b].offset; });
   std::vector<i64> bytes(s.buffers.size()), at(s.buffers.size(), -1);
   for (u32 b : order) {
-    bytes[b] = eval_index(s.buffers[b].bytes_of_run(), env);
+    bytes[b] = eval_index(s.buffers[b].bytes_to_plan(g), env);
     if (bytes[b] > s.buffers[b].bytes) return str("buffer ", b, " has ", bytes[b], " bytes, more than the plan's ", s.buffers[b].bytes);
     i64 end = 0;
     for (u32 below : s.buffers[b].lies_on) {

@@ -40,13 +40,25 @@ Graph chosen_graph(const Case& c, const Target& target) {
   return with_choices(c.graph, target, choices);
 }
 
-// The sizes of a buffer in this run.
-std::vector<i64> sizes(const Buffer& b, const Case& c) {
+// The sizes of a buffer in this run, as far as they are known yet.
+std::vector<i64> sizes(const Buffer& b, const Vars& vars) {
   std::vector<i64> d;
   EvalEnv env;
-  env.vars = c.vars;
+  env.vars = vars;
+  for (UOp u : toposort(b.shape))
+    if (u.is(Op::Var) && std::none_of(vars.begin(), vars.end(), [&](auto& x) { return x.first == u.arg_str(); })) env.vars.push_back({std::string(u.arg_str()), u.src(0).as_int()});
   for (UOp n : b.shape) d.push_back(eval_index(n, env));
   return d;
+}
+// What nothing writes shows: no kernel makes these numbers.
+Values unwritten(const Buffer& b, const std::vector<i64>& d) {
+  return {b.dtype, d, std::vector<u64>(size_t(count(d)), is_float(b.dtype) ? 0x40c81c8000000000 : u64(wrap_int(b.dtype.kind, 85)))};
+}
+// Buffers whose sizes change from round to round are new ones in each.
+void resize(const Schedule& s, const Call& call, const Vars& vars, std::vector<Values>& mem) {
+  for (u32 b : call.buffers)
+    if (s.buffers[b].kind == Buffer::Scratch && s.buffers[b].is_free())
+      if (std::vector<i64> d = sizes(s.buffers[b], vars); d != mem[b].dims) mem[b] = unwritten(s.buffers[b], d);
 }
 // How a buffer of these sizes lies: free axes have one piece, of the size that they have in the run.
 Layout lies(Layout l, const Buffer& b, std::span<const i64> sizes) {
@@ -63,9 +75,7 @@ std::vector<Values> start(const Schedule& s, const Case& c, const Graph& g) {
       const ConstantData& k = g.constants[b.index];
       mem.push_back(decode(k.dtype, k.dims, k.bytes));
     } else {
-      // What nothing writes shows: no kernel makes these numbers.
-      std::vector<i64> d = sizes(b, c);
-      mem.push_back({b.dtype, d, std::vector<u64>(size_t(count(d)), is_float(b.dtype) ? 0x40c81c8000000000 : u64(wrap_int(b.dtype.kind, 85)))});
+      mem.push_back(unwritten(b, sizes(b, c.vars)));
     }
   }
   return mem;
@@ -127,11 +137,12 @@ std::vector<Values> run_calls(const Case& c, F run) {
   Graph g = chosen_graph(c, target);
   Schedule s = schedule(g, target);
   if (std::string bad = plan_fault(s); !bad.empty()) fail("memory plan: ", bad);
-  if (std::string bad = plan_fault_at(s, c.vars); !bad.empty()) fail("memory plan: ", bad);
+  if (std::string bad = plan_fault_at(s, g, c.vars); !bad.empty()) fail("memory plan: ", bad);
   std::vector<Values> mem = start(s, c, g);
   Vars vars = c.vars;
   run_steps(s, s.steps, vars, mem, [&](const Call& call, const Vars& vars) {
     std::vector<Values> bufs;
+    resize(s, call, vars, mem);
     for (u32 b : call.buffers) bufs.push_back(mem[b]);
     try {
       run(call, bufs, vars);
@@ -280,6 +291,7 @@ std::vector<Values> run_lowered(const Case& c, Change change, F run) {
   std::vector<Values> mem = start(s, c, g);
   Vars now = c.vars;
   run_steps(s, s.steps, now, mem, [&](const Call& call, const Vars& known) {
+    resize(s, call, known, mem);
     Kernel k = kernel_of(s, call);
     Vars vars;
     k.ast = numbered(k.ast, known, &vars);
