@@ -41,8 +41,16 @@ class Model:
         self._check(self.lib.tgb_open_file(path.encode(), C.byref(o), C.byref(self.handle)), None)
         self.inputs = [self._signature(self.lib.tgb_input, i) for i in range(self.lib.tgb_input_count(self.handle))]
         self.outputs = [self._signature(self.lib.tgb_output, i) for i in range(self.lib.tgb_output_count(self.handle))]
-        self.out = [np.empty(self._stored(s), DTYPES[s[1]]) for s in self.outputs]
+        self.out = [self._room(self._stored(s), DTYPES[s[1]]) for s in self.outputs]
         self.out_tensors = self._tensors(self.outputs, self.out)
+
+    @staticmethod
+    def _room(shape, dtype):
+        """An array that begins at a multiple of 64: numpy's may begin in the middle of a line of the cache, and each store of a vector then goes to two."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        room = np.empty(size + 64, np.uint8)
+        start = -room.ctypes.data % 64
+        return room[start : start + size].view(dtype).reshape(shape)
 
     @staticmethod
     def _stored(sig):
