@@ -369,6 +369,12 @@ class Planner {
     if (nest_ && rows)
       while (!rows->divides(t.rows)) t.rows--;
     if (t.rows == 1) rows = nullptr;
+    // A depthwise tile of two rows of pixels is as many pixels, reads fewer columns of the border of its window, and writes to two places of memory.
+    i64 down_id = -1;
+    if (shared_lanes && rows && !rows->free && !nest_ && t.vectors == 1 && t.rows >= 8 && t.rows % 2 == 0 && m % (t.rows / 2) == 0 && loops.size() > 1)
+      for (const Axis* a : outs)
+        if (a != lane && a != rows && !a->free && a->size % 2 == 0 && a->size >= 4) down_id = a->id;
+    if (down_id >= 0) t.rows /= 2;
     i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
     UOp last = loops.back();
     i64 last_id = last.arg<RangeArg>().id, last_size = most(last.src(0));
@@ -386,6 +392,7 @@ class Planner {
       if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
       apply({OptKind::Tile, lane_id, 1});
       if (rows_id >= 0) upcast_rows(rows_id, m, t.rows, rows_free);
+      if (down_id >= 0) apply({OptKind::Upcast, down_id, 2});
     };
     Kernel before = k_;
     tile();
