@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "driver/derive.h"
 #include "ir/bounds.h"
 
 namespace tg::driver {
@@ -27,7 +28,6 @@ class Capture {
         compiled_(compiled),
         constant_of_(g.constants.size(), kNone),
         buffer_of_(s.buffers.size(), kNone),
-        program_of_(plan.jobs.size(), kNone),
         input_of_(g.inputs.size(), 0),
         output_of_(g.outputs.size(), 0) {}
 
@@ -48,10 +48,13 @@ class Capture {
     for (u32 i = 0; i < g_.outputs.size(); i++)
       if (output_of_[i] != kNone) output_of_[i] = u32(d_.outputs.size()), d_.outputs.push_back(signature(g_.outputs[i]));
     d_.targets.push_back({target.device, target.renderer, target.arch, target.needs});
+    Kernels main{s_, plan_, compiled_, 0, std::vector<u32>(plan_.jobs.size(), kNone)};
+    main_ = &main;
     for (const CompiledKernel& k : compiled_) d_.objects.push_back(bundle::Bytes::view(k.object));
     v_.targets = {0};
     buffers();
     v_.body = block(s_.steps);
+    prepare(target);
     d_.variants.push_back(std::move(v_));
     // A constant that no kernel reads still belongs to the graph.
     for (u32 c = 0; unread && c < constant_of_.size(); c++)
@@ -159,7 +162,10 @@ class Capture {
     std::vector<bundle::Form>& forms = d_.constants[constant(c)].forms;
     bundle::Form f;
     f.dtype = stored(k.dtype);
-    if (l.is_row_major(k.dims)) {
+    if (k.made_of) {
+      f.layout = l.is_row_major(k.dims) ? "" : l.str();
+      f.derived = true, f.bytes.size = u64(byte_size(k.dtype.kind, l.elems()));
+    } else if (l.is_row_major(k.dims)) {
       f.bytes = bundle::Bytes::view(k.bytes);
     } else {
       f.layout = l.str();
@@ -169,40 +175,71 @@ class Capture {
     forms.push_back(std::move(f));
     return u32(forms.size() - 1);
   }
-  u32 weight(const Buffer& b, const Layout& l) {
-    auto [it, fresh] = weight_buffer_.try_emplace({b.index, l.is_row_major(b.dims) ? "" : l.str()}, u32(v_.buffers.size()));
+  u32 weight(u32 c, const Layout& l) {
+    const ConstantData& k = g_.constants[c];
+    auto [it, fresh] = weight_buffer_.try_emplace({c, l.is_row_major(k.dims) ? "" : l.str()}, u32(v_.buffers.size()));
     if (!fresh) return it->second;
     bundle::Buffer out;
-    out.kind = bundle::BufferKind::Weight, out.dtype = stored(b.dtype), out.index = constant(b.index), out.form = form(b.index, l);
+    out.kind = bundle::BufferKind::Weight, out.dtype = stored(k.dtype), out.index = constant(c), out.form = form(c, l);
+    if (k.made_of) derived_.push_back({c, l}), derived_buffer_.push_back(it->second);
     v_.buffers.push_back(out);
     return it->second;
   }
 
-  u32 program(size_t call) {
-    const KernelPlan::Use& use = plan_.uses[call];
-    if (program_of_[use.job] != kNone) return program_of_[use.job];
+  // A schedule's kernels, whose machine code begins at first_object; program_of: by job.
+  struct Kernels {
+    const Schedule& s;
+    const KernelPlan& plan;
+    std::span<const CompiledKernel> compiled;
+    u32 first_object;
+    std::vector<u32> program_of;
+  };
+  u32 program(Kernels& x, size_t call) {
+    const KernelPlan::Use& use = x.plan.uses[call];
+    u32& program = x.program_of[use.job];
+    if (program != kNone) return program;
     bundle::Program p;
-    p.label = plan_.names[use.job], p.entry = plan_.jobs[use.job].entry, p.object = use.job;
+    p.label = x.plan.names[use.job], p.entry = x.plan.jobs[use.job].entry, p.object = x.first_object + use.job;
     p.ints = u32(use.var_of.size());
-    for (i64 slot : use.slot_of) p.params.push_back(slot < i64(s_.calls[call].outputs) ? bundle::Access::ReadWrite : bundle::Access::Read);
+    for (i64 slot : use.slot_of) p.params.push_back(slot < i64(x.s.calls[call].outputs) ? bundle::Access::ReadWrite : bundle::Access::Read);
     d_.programs.push_back(p);
-    return program_of_[use.job] = u32(d_.programs.size() - 1);
+    return program = u32(d_.programs.size() - 1);
   }
 
-  bundle::Launch launch(size_t call) {
-    const Call& c = s_.calls[call];
-    const KernelPlan::Use& use = plan_.uses[call];
-    const CompiledKernel& k = compiled_[use.job];
+  // argument(buffer of the schedule, its layout in this kernel): the buffer of the variant.
+  template <class Argument>
+  bundle::Launch launch(Kernels& x, size_t call, Argument argument) {
+    const Call& c = x.s.calls[call];
+    const KernelPlan::Use& use = x.plan.uses[call];
+    const CompiledKernel& k = x.compiled[use.job];
     bundle::Launch l;
-    l.program = program(call);
-    for (size_t s = 0; s < use.slot_of.size(); s++) {
-      u32 b = c.buffers[size_t(use.slot_of[s])];
-      l.args.push_back(s_.buffers[b].kind == Buffer::Constant ? weight(s_.buffers[b], k.layouts[s]) : buffer_of_[b]);
-    }
+    l.program = program(x, call);
+    for (size_t s = 0; s < use.slot_of.size(); s++) l.args.push_back(argument(c.buffers[size_t(use.slot_of[s])], k.layouts[s]));
     l.grid = {bundle::Expr(k.tasks)};
     for (UOp v : use.var_of) l.ints.push_back(expr(v));
-    l.flops = expr(use.work.flops, plan_.work[use.job].flops), l.bytes = expr(use.work.bytes, plan_.work[use.job].bytes);
+    l.flops = expr(use.work.flops, x.plan.work[use.job].flops), l.bytes = expr(use.work.bytes, x.plan.work[use.job].bytes);
     return l;
+  }
+  bundle::Launch launch(size_t call) {
+    return launch(*main_, call, [&](u32 b, const Layout& l) {
+      return s_.buffers[b].kind == Buffer::Constant ? weight(s_.buffers[b].index, l) : buffer_of_[b];
+    });
+  }
+
+  // What fills the derived forms that the body reads.
+  void prepare(const Target& target) {
+    if (derived_.empty()) return;
+    DerivedKernels k = derived_kernels(g_, derived_, target);
+    Kernels kernels{k.sched, k.plan, k.compiled, u32(d_.objects.size()), std::vector<u32>(k.plan.jobs.size(), kNone)};
+    for (CompiledKernel& c : k.compiled) d_.objects.push_back(bundle::Bytes::own(std::move(c.object)));
+    std::vector<bundle::Step> launches;
+    for (size_t call = 0; call < k.sched.calls.size(); call++)
+      launches.push_back(launch(kernels, call, [&](u32 b, const Layout&) {
+        const Buffer& x = k.sched.buffers[b];
+        return x.kind == Buffer::Output ? derived_buffer_[x.index] : weight(k.from[x.index], Layout::row_major(x.dims));
+      }));
+    v_.prepare.emplace();
+    batches(std::move(launches), &*v_.prepare);
   }
 
   bundle::Block block(const std::vector<Step>& steps) {
@@ -226,7 +263,7 @@ class Capture {
   // A constant may be what says how often a loop runs.
   u32 read_buffer(u32 buffer) {
     const Buffer& b = s_.buffers[buffer];
-    return b.kind == Buffer::Constant ? weight(b, Layout::row_major(b.dims)) : buffer_of_[buffer];
+    return b.kind == Buffer::Constant ? weight(b.index, Layout::row_major(b.dims)) : buffer_of_[buffer];
   }
 
   // A straight run, cut into batches that grow: the device starts early.
@@ -249,9 +286,11 @@ class Capture {
   bundle::Variant v_;
   std::vector<u32> constant_of_;                              // by constant of the graph
   std::vector<u32> buffer_of_;                                // by buffer of the schedule
-  std::vector<u32> program_of_;                               // by job
+  Kernels* main_ = nullptr;                                   // those of the body
   std::vector<u32> input_of_, output_of_;                     // the bundle's, by those of the graph; kNone: state
   std::map<std::pair<u32, std::string>, u32> weight_buffer_;  // (constant of the graph, layout) -> buffer of the variant
+  std::vector<DerivedForm> derived_;                          // that the prepare block makes
+  std::vector<u32> derived_buffer_;                           // of each, the buffer of the variant
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/settings.h"
 #include "driver/capture.h"
+#include "driver/derive.h"
 #include "driver/fold.h"
 #include "driver/portable.h"
 #include "driver/report.h"
@@ -92,7 +93,7 @@ Built build(const Graph& folded, const Target& target, const TuneSources& source
   std::vector<std::string> notes;
   settle_choices(b.graph, target, sources, &choices, log, &notes);
   report.choices(choices);
-  b.chosen = with_choices(b.graph, target, choices);
+  b.chosen = with_choices(b.graph, target, choices, settings::DERIVE() != 0);
   std::vector<LayoutPick> layouts = settle_layouts(b.chosen, target, sources, log, &notes);
   for (std::string& n : notes) report.note(std::move(n));
   b.sched = cached_schedule(b.graph, target, choices, &b.chosen, layouts);
@@ -123,7 +124,7 @@ void build_bundle(const std::vector<Graph>& folded, const Target& target, bundle
     Built& b = built[i];
     Arena::Scope scope(*b.graph.arena);
     captured[i].bundle = capture(b.chosen, b.sched, b.plan, b.compiled, target, &captured[i].constant_of, !o.strip);
-    captured[i].constants = b.chosen.constants;
+    for (size_t c = 0; built.size() > 1 && c < b.chosen.constants.size(); c++) captured[i].keys.push_back(constant_key(b.chosen, c));
   }
   bundle::BundleDesc bundle = merge_variants(captured);
   add_settings(provenance, target);

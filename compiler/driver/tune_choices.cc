@@ -171,7 +171,7 @@ void settle_choices(const Graph& g, const Target& target, const TuneSources& fro
       for (size_t i : list) (*choices)[i].picked = a;
     };
   Settler(target, "choices", [&](Graph* graph, Schedule* s) {
-    *graph = with_choices(g, target, *choices);
+    *graph = with_choices(g, target, *choices, settings::DERIVE() != 0);
     *s = schedule(*graph, target);
   }).run(std::move(all), from, log, g, notes);
 }

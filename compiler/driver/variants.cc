@@ -125,16 +125,10 @@ class Merger {
     for (u32 x = 0; x < values_.size(); x++) v.bounds.push_back({var_[x], values_[x][p], values_[x][p]});
   }
 
-  static Digest key(const ConstantData& c) {
-    Hasher h;
-    h.add(u64(c.dtype.kind)).add(u64(c.dims.size()));
-    for (i64 d : c.dims) h.add(u64(d));
-    return h.add(digest(c.bytes)).done();
-  }
   void remember_constants() {
     const Captured& first = parts_[0];
-    for (size_t c = 0; c < first.constant_of.size(); c++)
-      if (first.constant_of[c] != ~0u) constant_.try_emplace(key(first.constants[c]), first.constant_of[c]);
+    for (size_t c = 0; c < first.keys.size(); c++)
+      if (first.constant_of[c] != ~0u) constant_.try_emplace(first.keys[c], first.constant_of[c]);
   }
 
   void add(Captured& part) {
@@ -146,7 +140,7 @@ class Merger {
     std::vector<std::vector<u32>> form(b.constants.size());
     for (u32 c = 0; c < b.constants.size(); c++) {
       TG_CHECK(graph_constant[c] != ~0u, "a constant of no graph");
-      auto [it, fresh] = constant_.try_emplace(key(part.constants[graph_constant[c]]), u32(out_.constants.size()));
+      auto [it, fresh] = constant_.try_emplace(part.keys[graph_constant[c]], u32(out_.constants.size()));
       constant[c] = it->second;
       if (fresh) out_.constants.push_back({b.constants[c].name, b.constants[c].dtype, b.constants[c].dims, {}});
       std::vector<bundle::Form>& there = out_.constants[constant[c]].forms;

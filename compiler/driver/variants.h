@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.h"
 #include "bundle/bundle.h"
 #include "driver/compile.h"
 #include "ir/graph.h"
@@ -16,7 +17,7 @@ std::vector<std::vector<InputShape>> variants_of(const std::vector<InputShape>& 
 struct Captured {
   bundle::BundleDesc bundle;         // of one variant
   std::vector<u32> constant_of;      // constant of the graph -> of the bundle; afterwards of the bundle that is given back
-  std::span<const ConstantData> constants;  // of the graph
+  std::vector<Digest> keys;                 // by constant of the graph: equal ones have equal keys; empty if there is one capture
 };
 // Equal constants, forms and machine code are there once. A size that differs between the captures becomes a variable of the inputs, and an
 // output's an expression of those. What else differs (names, dtypes, ranks, targets), or two captures of equal sizes, is an Error.

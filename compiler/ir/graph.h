@@ -16,6 +16,7 @@ struct ConstantData {
   std::vector<i64> dims;
   std::span<const u8> bytes;
   std::shared_ptr<const void> owner;  // keeps bytes alive: a mapped file, or a vector
+  UOp made_of;                        // if set, there are no bytes: a value of this shape over CONSTANTs that have some, which the runtime works out at open
 };
 
 struct Value {

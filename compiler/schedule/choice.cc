@@ -88,7 +88,7 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   return out;
 }
 
-Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices) {
+Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices, bool derive) {
   Arena::Scope scope(*g.arena);
   asked() = {};  // of other picks
   Graph r = g;
@@ -122,10 +122,15 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     if (!fresh) return it->second;
     const ConstantData& w = g.constants[size_t(p.conv.weight.arg_int())];
     i64 all = places(p.conv, p.f, 0) * places(p.conv, p.f, 1);
-    std::shared_ptr<f32[]> owner(new f32[size_t(all * p.conv.in * p.conv.out)]);
-    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {all, p.conv.in, p.conv.out}, {}, owner};
-    u.bytes = std::span(reinterpret_cast<const u8*>(owner.get()), size_t(all * p.conv.in * p.conv.out) * sizeof(f32));
-    transforms.push_back([p, bytes = w.bytes, to = owner.get()] { winograd_weights(p.conv, p.f, bytes, to); });
+    ConstantData u{str(w.name, " F(", p.f, ",3)"), Kind::F32, {all, p.conv.in, p.conv.out}, {}, {}, {}};
+    if (derive) {
+      u.made_of = winograd_weights(p.conv, p.f);
+    } else {
+      std::shared_ptr<f32[]> owner(new f32[size_t(all * p.conv.in * p.conv.out)]);
+      u.bytes = std::span(reinterpret_cast<const u8*>(owner.get()), size_t(all * p.conv.in * p.conv.out) * sizeof(f32));
+      transforms.push_back([p, bytes = w.bytes, to = owner.get()] { winograd_weights(p.conv, p.f, bytes, to); });
+      u.owner = owner;
+    }
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
   };

@@ -27,6 +27,7 @@ struct Choice {
 std::vector<Choice> find_choices(const Graph& g, const Target& target);
 
 // The graph with the picked alternatives in place. It shares g's arena; its constants are g's, then those that the alternatives need.
-Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices);
+// derive: those that are made of others are left to the runtime (ConstantData::made_of).
+Graph with_choices(const Graph& g, const Target& target, const std::vector<Choice>& choices, bool derive = false);
 
 }  // namespace tg

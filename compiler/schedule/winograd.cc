@@ -100,6 +100,7 @@ std::optional<Conv3> match_conv3(UOp u) {
       for (size_t a = size_t(axis) + 1; axis >= 0 && a < dims.size(); a++) stride *= dims[a];
       c.weight_stride.push_back(stride);
     }
+    c.weight_axis = weight_axes;
     auto extent = [&](i64 a) { return a < 0 ? 1 : size[size_t(a)]; };
     c.n = extent(x_axis[0]), c.in = extent(x_axis[1]), c.rows = extent(x_axis[2]), c.columns = extent(x_axis[3]), c.out = extent(out_axis);
     std::vector<i64> w = const_shape(window);
@@ -189,6 +190,21 @@ class Writer {
     UOp a = step(-4, d[2], d[4]), b = step(-4, d[1], d[3]), c = d[4] - d[2], e = d[3] - d[1];
     return {step(4, d[0], step(-5, d[2], d[4])), a + b, a - b, step(2, e, c), step(-2, e, c), step(4, d[1], step(-5, d[3], d[5]))};
   }
+  // G g for row-major G, of f64.
+  template <size_t K>
+  std::vector<UOp> weights(const f64 (&matrix)[K][3], const std::vector<UOp>& g) {
+    std::vector<UOp> out;
+    for (const f64(&row)[3] : matrix) {
+      UOp sum;
+      for (size_t p = 0; p < 3; p++) {
+        if (row[p] == 0) continue;
+        UOp product = row[p] == 1 ? g[p] : g[p] * konst_f(Kind::F64, row[p]);
+        sum = sum ? sum + product : product;
+      }
+      out.push_back(sum);
+    }
+    return out;
+  }
   std::vector<UOp> output(const std::vector<UOp>& m) {  // A^T m
     if (m.size() == 4) return {m[0] + m[1] + m[2], m[1] - m[2] - m[3]};
     UOp a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], e = m[3] - m[4];
@@ -222,6 +238,22 @@ class Writer {
 };
 
 }  // namespace
+
+UOp winograd_weights(const Conv3& c, i64 f) {
+  Writer w(false);
+  // (row, column, in, out)
+  Ints order;
+  std::vector<u8> seen(rank(c.weight));
+  for (size_t place : {2, 3, 1, 0})
+    if (i64 axis = c.weight_axis[place]; axis >= 0) order.push_back(axis), seen[size_t(axis)] = 1;
+  for (size_t a = 0; a < seen.size(); a++)
+    if (!seen[a]) order.push_back(i64(a));
+  UOp g = tensor::reshape(tensor::permute(c.weight, order), dims({c.taps[0], c.taps[1], c.in, c.out}));
+  UOp u = w.both(cast(g, Kind::F64), [&](const std::vector<UOp>& d) { return f == 2 ? w.weights(kG2, d) : w.weights(kG4, d); });
+  u = tensor::reshape(cast(u, Kind::F32), dims({places(c, f, 0) * places(c, f, 1), c.in, c.out}));
+  keep_in_kernel(u, c.weight);
+  return u;
+}
 
 UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target) {
   Writer w(target.has_fma);

@@ -17,6 +17,7 @@ struct Conv3 {
   i64 top = 0, left = 0;                      // padding before x
   i64 n = 1, in = 1, out = 1, rows = 1, columns = 1;
   Ints weight_stride;                         // of the CONSTANT, in elements: along out, in, row and column of the window; 0: none
+  Ints weight_axis;                           // those axes; -1: none
   Ints order;                                 // the axes N, C, H, W (0 to 3) in the order in which the REDUCE has them
 };
 std::optional<Conv3> match_conv3(UOp u);
@@ -33,6 +34,9 @@ UOp winograd_input(const Conv3& c);
 // U, f32 (places, C, M): the weights' transform, worked out in f64 and rounded once.
 // Thread-safe: reads no arena.
 void winograd_weights(const Conv3& c, i64 f, std::span<const u8> weights, f32* u);
+
+// The same as a value over the CONSTANT, step by step: f64 products and sums in the same order, rounded once, so that every machine makes the same bits.
+UOp winograd_weights(const Conv3& c, i64 f);
 
 // c.sum by three kernels: transform, a product of matrices for each place, and the transform back, which takes in what follows. `u` is U.
 UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target);
