@@ -165,6 +165,34 @@ def a_stripped_bundle_runs_and_cannot_be_retuned(b):
 
 
 @check
+def weights_made_at_open_are_those_that_are_stored(b):
+    w = np.random.default_rng(3).standard_normal((48, 32, 3, 3)).astype(np.float32)
+    m = b.save("conv.onnx", model([helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], [value("x", [1, 32, "h", "h"])], [value("y", [1, 48, "h", "h"])], [("w", w)]))
+    xs = {n: b.npy(f"x{n}.npy", np.random.default_rng(n).standard_normal((1, 32, n, n)).astype(np.float32)) for n in (12, 16)}
+    shapes = ["--shape", "x=1,32,12,12", "--shape", "x=1,32,16,16"]
+
+    def results(bundle):
+        out = []
+        for x in xs.values():
+            b.good("tgb", "run", bundle, "--input", f"x={x}", "--output", b.path("out"))
+            out.append(np.load(b.path("out/0.npy")))
+        return out
+
+    env = {"WINO": "1"}
+    b.good("tgaot", "compile", m, *shapes, "-o", b.path("stored.tgb"), env={**env, "DERIVE": "0"})
+    b.good("tgaot", "compile", m, *shapes, "-o", b.path("made.tgb"), env=env)
+    b.good("tgaot", "compile", m, *shapes, "-o", b.path("strip.tgb"), "--strip", env=env)
+    b.good("tgaot", "retune", b.path("stored.tgb"), "-o", b.path("again.tgb"), env=env)
+    size = {n: os.path.getsize(b.path(f"{n}.tgb")) for n in ("stored", "made", "strip")}
+    expect("the bundle is smaller by most of a transform", size["stored"] - size["made"] > w.nbytes, True)
+    expect("retuned to the same bytes", read(b.path("again.tgb")) == read(b.path("made.tgb")), True)
+    want = results(b.path("stored.tgb"))
+    for n in ("made", "strip"):
+        for got, v in zip(results(b.path(f"{n}.tgb")), want):
+            np.testing.assert_array_equal(got, v)
+
+
+@check
 def compile_prints_the_share_of_each_stage_and_a_report(b):
     _, err = b.good("tgaot", "compile", several_kernels(b), "-o", b.path("m.tgb"), "--report", b.path("m.json"))
     for word in ("import", "fold", "schedule", "kernels", "codegen", "machine code", "packing", " %", " ms"):

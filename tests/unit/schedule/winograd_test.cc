@@ -355,5 +355,39 @@ TEST_F(Winograd, TransformsTheWeightsOfTwoConvolutionsOnce) {
   Context any{{settings::WINO, 1}};
   EXPECT_EQ(with(2).constants.size(), 2u);
 }
+TEST_F(Winograd, WeightsMadeAtOpenAreThoseMadeHere) {
+  struct {
+    std::vector<i64> dims, window;
+  } cases[] = {{{5, 3, 3, 3}, {3, 3}}, {{4, 6, 3, 1}, {3, 1}}, {{1, 6, 1, 3}, {1, 3}}};
+  for (const auto& c : cases)
+    for (u32 alternative : {1u, 2u}) {
+      SCOPED_TRACE(str(join(c.dims, "x"), " alternative ", alternative));
+      g = {};
+      bytes.clear();
+      UOp x = input({1, c.dims[1], 9, 9}), w = random_weight(c.dims);
+      UOp cut = tensor::window(x, {{2, 3}, {c.window[0], c.window[1]}, {1, 1}, {1, 1}});  // n in h w p q
+      const i64 h = 10 - c.window[0], v = 10 - c.window[1];
+      Shape all = dims({1, c.dims[0], c.dims[1], h, v, c.window[0], c.window[1]});
+      UOp a = tensor::expand(tensor::reshape(cut, dims({1, 1, c.dims[1], h, v, c.window[0], c.window[1]})), all);
+      UOp b = tensor::expand(tensor::reshape(w, dims({1, c.dims[0], c.dims[1], 1, 1, c.window[0], c.window[1]})), all);
+      finish(tensor::reduce(a * b, ReduceKind::Add, {2, 5, 6}));
+      Context any{{settings::WINO, 1}};
+      std::vector<Choice> choices = find_choices(g, Target{});
+      ASSERT_EQ(choices.size(), 1u);
+      choices[0].picked = alternative;
+      Graph stored = with_choices(g, Target{}, choices), made = with_choices(g, Target{}, choices, true);
+      ASSERT_EQ(made.constants.size(), 2u);
+      ASSERT_TRUE(made.constants[1].made_of);
+      EXPECT_TRUE(made.constants[1].bytes.empty());
+      UOp root = made.constants[1].made_of;
+      Values got = eval(std::vector<UOp>{root}, {{}, &g.constants, {}})[0];
+      Values want = decode(Kind::F32, stored.constants[1].dims, stored.constants[1].bytes);
+      ASSERT_EQ(got.dims, want.dims);
+      for (size_t i = 0; i < want.v.size(); i++) {
+        f64 v = want.number(i64(i));
+        EXPECT_NEAR(got.number(i64(i)), v, 1.2e-7 * std::abs(v)) << i;  // where this test is compiled with fused products a tie may round apart
+      }
+    }
+}
 
 }  // namespace
