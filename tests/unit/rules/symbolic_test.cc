@@ -46,6 +46,18 @@ TEST_F(Symbolic, NestedDivision) {
   EXPECT_SIMPLIFIES(n % 24 % 4, n % 4);
   EXPECT_SIMPLIFIES((n % 24 + 4) % 8, (n + 4) % 8);
 }
+// A number that a kernel has loaded may be any, and does not become one that overflows.
+TEST_F(Symbolic, ALoadedNumberKeepsItsRemainder) {
+  UOp x = free_value(Kind::I64, 0), n = cast(x, Kind::Index);
+  for (UOp e : {(n % 11 * 3 + i) % 33, (n % 12 * 5 + i * 5) % 60, (n % 22 * 12 + j) % 132, (n / 3 + 7) / 5}) {
+    UOp s = simplify(e);
+    for (i64 v : {std::numeric_limits<i64>::max(), std::numeric_limits<i64>::min(), i64(0), i64(-1), i64(1) << 62, -(i64(1) << 61) - 3}) {
+      Evaluator eval;
+      eval.leaf[x.id()] = u64(v), eval.leaf[i.id()] = 7, eval.leaf[j.id()] = 3;
+      EXPECT_EQ(eval(e), eval(s)) << e.str() << " became " << s.str() << " at " << v;
+    }
+  }
+}
 TEST_F(Symbolic, QuotientAndRemainderMeet) {
   UOp n = loop(1000, 9);
   EXPECT_SIMPLIFIES(n / 7 * 7 + n % 7, n);
