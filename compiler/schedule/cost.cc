@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/settings.h"
 #include "ir/bounds.h"
 #include "rules/symbolic.h"
 
@@ -61,6 +62,7 @@ constexpr f64 kInputCycles = 4.5, kOutputCycles = 3.3;  // a vector of channels,
 constexpr f64 kCacheBytes = 24;         // a cycle, of weights from L2 and L3
 constexpr f64 kSpillBytes = 8;          // a cycle, of transforms that are written and read again, beyond what stays in the caches
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
+constexpr f64 kMadeBytes = 10;          // the same of weights made at open, which lie in large pages
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
 constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
 
@@ -71,8 +73,8 @@ f64 filled(i64 channels, const Target& t) {
   return f64((channels + lanes - 1) / lanes * lanes);
 }
 // Products, and the weights that come in meanwhile: most of the waiting is behind the products.
-f64 with_weights(f64 product, f64 bytes, i64 constants) {
-  f64 wait = bytes / (f64(constants) > kLastCache ? kMemoryBytes : kCacheBytes);
+f64 with_weights(f64 product, f64 bytes, i64 constants, bool made) {
+  f64 wait = bytes / (f64(constants) <= kLastCache ? kCacheBytes : made ? kMadeBytes : kMemoryBytes);
   return std::max(product, wait) + 0.15 * wait;
 }
 
@@ -83,7 +85,7 @@ f64 direct_cycles(const Conv3& c, const Target& t, i64 constants) {
   f64 products = std::min({f64(c.in) * filled(c.out, t), f64(c.out) * filled(c.in, t), f64(c.in * c.out) * filled(c.columns, t) / f64(c.columns)});
   f64 taps = f64(c.taps[0] * c.taps[1]);
   f64 fma = taps * f64(c.n * c.rows * c.columns) * products;
-  return with_weights(fma / fma_per_cycle(t) / 0.97, 4 * taps * f64(c.in * c.out), constants) + kKernelCycles;
+  return with_weights(fma / fma_per_cycle(t) / 0.97, 4 * taps * f64(c.in * c.out), constants, false) + kKernelCycles;
 }
 
 f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {
@@ -92,13 +94,13 @@ f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {
   // Half vectors cost half where two of them start in a cycle, so channels out fill up to those.
   f64 half = std::max(f64(t.vector_bytes) / 8, 4.0), out = std::ceil(f64(c.out) / half) * half;
   f64 product = all * tiles * f64(c.in) * out / fma_per_cycle(t) / 0.93;
-  // Few rows of tiles leave the product waiting for weights that each is used a few times.
-  if (tiles < 12) product *= 12 / tiles;
+  // Few rows of tiles leave the product waiting for weights that each is used a few times; four still share a vector well.
+  if (tiles < 12) product *= tiles < 4 ? 12 / tiles : std::min(12 / tiles, 1.4);
   // A few channels do not fill the lanes of the input's transform, which then jumps from block to block.
   f64 few = c.in * 2 <= i64(lanes) ? 3 : 1;
   f64 transforms = tiles * all * (filled(c.in, t) * kInputCycles * few + filled(c.out, t) * kOutputCycles) / lanes * std::min(scale, 1.5);
   f64 moved = 2 * std::max(0.0, 4 * all * tiles * f64(c.in + c.out) - 3 * f64(t.l2_bytes));
-  return with_weights(product, 4 * all * f64(c.in * c.out), constants) + transforms + moved / kSpillBytes + 3 * kKernelCycles;
+  return with_weights(product, 4 * all * f64(c.in * c.out), constants, settings::DERIVE() != 0) + transforms + moved / kSpillBytes + 3 * kKernelCycles;
 }
 
 f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }
