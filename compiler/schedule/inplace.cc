@@ -69,6 +69,18 @@ std::vector<Calls> loops_of(const Schedule& s) {
   return v;
 }
 
+// The calls of each loop's rounds and each side of a branch: what may not run at all, or more than once.
+void blocks_of(const std::vector<Step>& steps, size_t& next, std::vector<Calls>& blocks) {
+  for (const Step& x : steps) {
+    if (x.kind == Step::Call) next++;
+    for (const std::vector<Step>* part : {&x.then, &x.otherwise}) {
+      size_t first = next;
+      blocks_of(*part, next, blocks);
+      if (next > first) blocks.push_back({first, next - 1});
+    }
+  }
+}
+
 // The last register tile of a free axis makes rows twice (opt/opts.cc), which a sum of products must not have written over.
 bool repeats_rows(const Call& c, const Buffer& out) {
   if (!out.is_free()) return false;
@@ -78,13 +90,17 @@ bool repeats_rows(const Call& c, const Buffer& out) {
 }
 
 // The scratch buffer that call `last` copies to another one that lives on, `kept`, if it may lie in that one's place: whoever reads the old
-// value in this round comes before the first call that writes the buffer, or is that call and reads element by element.
+// value in this round comes before the first call that writes the buffer, or is that call and reads element by element; and where the copy may not
+// run, neither does what makes the buffer.
 bool may_replace(const Schedule& s, const std::vector<Calls>& loops, const Calls& round, size_t last) {
   u32 kept = s.calls[last].buffers[0], scratch = s.calls[last].buffers[1];
-  size_t first = s.calls.size();
+  size_t first = s.calls.size(), next = 0;
+  std::vector<Calls> around{round};
+  blocks_of(s.steps, next, around);
+  std::erase_if(around, [&](const Calls& b) { return b.first < round.first || b.last > round.last || last < b.first || last > b.last; });
   for (size_t i = 0; i < s.calls.size(); i++) {
     if (!in(s.calls[i], scratch)) continue;
-    if (i < round.first || i > round.last) return false;
+    if (std::any_of(around.begin(), around.end(), [&](const Calls& b) { return i < b.first || i > b.last; })) return false;
     first = std::min(first, i);
   }
   const Call& writer = s.calls[first];

@@ -49,7 +49,8 @@ TEST_F(Symbolic, NestedDivision) {
 // A number that a kernel has loaded may be any, and does not become one that overflows.
 TEST_F(Symbolic, ALoadedNumberKeepsItsRemainder) {
   UOp x = free_value(Kind::I64, 0), n = cast(x, Kind::Index);
-  for (UOp e : {(n % 11 * 3 + i) % 33, (n % 12 * 5 + i * 5) % 60, (n % 22 * 12 + j) % 132, (n / 3 + 7) / 5}) {
+  for (UOp e : {(n % 11 * 3 + i) % 33, (n % 12 * 5 + i * 5) % 60, (n % 22 * 12 + j) % 132, (n / 3 + 7) / 5, cast((x * -13 + -14) % 13, Kind::Index) * 4 + j,
+                cast((x * -13 + -14) % 4, Kind::Index) * 33 + cast((x * -13 + -14) % 33, Kind::Index)}) {
     UOp s = simplify(e);
     for (i64 v : {std::numeric_limits<i64>::max(), std::numeric_limits<i64>::min(), i64(0), i64(-1), i64(1) << 62, -(i64(1) << 61) - 3}) {
       Evaluator eval;
