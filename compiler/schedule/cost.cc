@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "ir/bounds.h"
 #include "rules/symbolic.h"
+#include "target/dots.h"
 
 namespace tg {
 
@@ -64,6 +65,7 @@ constexpr f64 kSpillBytes = 8;          // a cycle, of transforms that are writt
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
 constexpr f64 kMadeBytes = 10;          // the same of weights made at open, which lie in large pages
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
+constexpr f64 kWidened = 1.2;           // of products whose factors are narrow floats
 constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
 
 f64 fma_per_cycle(const Target& t) { return f64(t.fma_per_cycle_bytes) / 4; }
@@ -85,7 +87,14 @@ f64 direct_cycles(const Conv3& c, const Target& t, i64 constants) {
   f64 products = std::min({f64(c.in) * filled(c.out, t), f64(c.out) * filled(c.in, t), f64(c.in * c.out) * filled(c.columns, t) / f64(c.columns)});
   f64 taps = f64(c.taps[0] * c.taps[1]);
   f64 fma = taps * f64(c.n * c.rows * c.columns) * products;
-  return with_weights(fma / fma_per_cycle(t) / 0.97, 4 * taps * f64(c.in * c.out), constants, false) + kKernelCycles;
+  f64 bytes = f64(bits(c.weight.dtype().kind)) / 8;
+  if (c.weight.dtype() != DType(Kind::F32)) {
+    Kind kind = c.weight.dtype().kind;
+    const std::vector<DotRow> rows = dot_rows(t);
+    auto dot = std::find_if(rows.begin(), rows.end(), [&](const DotRow& r) { return r.a == kind && r.b == kind && r.sum == Kind::F32 && !r.by_parts; });
+    fma *= dot != rows.end() ? 1 / f64(dot->group) : kWidened;
+  }
+  return with_weights(fma / fma_per_cycle(t) / 0.97, bytes * taps * f64(c.in * c.out), constants, false) + kKernelCycles;
 }
 
 f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {

@@ -4,20 +4,27 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/eval_scalar.h"
 #include "schedule/index.h"
 #include "schedule/realize.h"
 
 namespace tg {
 namespace {
 
-// Follows coordinates through movement ops that read every element where it is. Null if there is padding in between.
+bool is_narrow_float(DType d) { return d == DType(Kind::F16) || d == DType(Kind::BF16); }
+
+// Follows coordinates through movement ops that read every element where it is, and through widening. Null if there is padding in between.
 UOp through_movement(UOp u, Shape* index) {
-  while (is_movement(u.op()) && !u.in(Op::Window | Op::Concat | Op::Pad)) {
+  for (;;) {
+    if (u.is(Op::Cast) && u.dtype() == DType(Kind::F32) && is_narrow_float(u.src(0).dtype())) {
+      u = u.src(0);
+      continue;
+    }
+    if (!is_movement(u.op()) || u.in(Op::Window | Op::Concat | Op::Pad)) return u;
     UOp valid;
     *index = source_index(u, *index, &valid);
     u = u.src(0);
   }
-  return u;
 }
 
 // The axis of a REDUCE's input that a coordinate walks; -1: the coordinate is 0; -2: anything else.
@@ -142,10 +149,12 @@ void winograd_weights(const Conv3& c, i64 f, std::span<const u8> weights, f32* u
   const f64(*gc)[3] = c.taps[1] == 3 ? matrix : kOne;
   const i64 kr = places(c, f, 0), kc = places(c, f, 1), tr = c.taps[0], tc = c.taps[1];
   const Ints& stride = c.weight_stride;
+  const Kind kind = c.weight.dtype().kind;
+  const size_t size = size_t(bits(kind)) / 8;
   auto w = [&](i64 at) {
-    f32 v;
-    std::memcpy(&v, weights.data() + at * 4, 4);
-    return f64(v);
+    u64 v = 0;
+    std::memcpy(&v, weights.data() + size_t(at) * size, size);
+    return as_f64(from_bits(kind, v));
   };
   // A row of channels out at a time: G w, then times G transposed.
   std::vector<f64> row(size_t(9 * c.out)), half(size_t(3 * kr * c.out));
@@ -263,6 +272,7 @@ UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target) {
     std::vector<i64> d = const_shape(x);
     x = tensor::reshape(x, dims({d[0], d[1], 1, d[2]}));
   }
+  if (x.dtype() != DType(Kind::F32)) x = cast(x, Kind::F32);
   std::vector<i64> d = const_shape(x);
   // V (kr, kc, blocks, in): the blocks of kr x kc places that lie fr and fc apart. The last ones may reach beyond the convolution's own padding.
   i64 bottom = fr * br + c.taps[0] - 1 - c.top - d[2], right = fc * bc + c.taps[1] - 1 - c.left - d[3];

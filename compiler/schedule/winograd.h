@@ -9,7 +9,7 @@
 
 namespace tg {
 
-// A REDUCE that is such a convolution of f32: x (N, C, H, W), padded, with constant weights. One of a single spatial axis, x (N, C, W), has H = 1.
+// A REDUCE that is such a convolution, summed in f32: x (N, C, H, W), padded, with constant weights; either may be f16 or bf16, widened. One of a single spatial axis, x (N, C, W), has H = 1.
 struct Conv3 {
   UOp sum;                                    // the REDUCE
   UOp x, weight;                              // before its padding; CONSTANT

@@ -180,6 +180,27 @@ TEST_F(Winograd, WeightsThatLieInAnotherOrder) {
   for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 1e-5);
 }
 
+TEST_F(Winograd, OfNarrowFloatsIsSummedInF32) {
+  for (DType d : {DType(Kind::F16), DType(Kind::BF16)}) {
+    g = {};
+    bytes.clear();
+    UOp x = input({1, 4, 6, 6}, d), w = weight({5, 4, 3, 3}, d);
+    bytes.back() = encode(values(d.kind, {5, 4, 3, 3}, random(180)));
+    g.constants.back().bytes = bytes.back();
+    finish(conv(cast(x, Kind::F32), cast(w, Kind::F32), 1));
+    Values vx = values(d.kind, {1, 4, 6, 6}, random(144));
+    Values want = eval_graph(g, std::vector<Values>{vx})[0];
+    for (u32 alternative : {1u, 2u}) {
+      Context any{{settings::WINO, 1}};
+      Graph chosen = with(alternative);
+      ASSERT_EQ(chosen.constants.size(), 2u);
+      EXPECT_EQ(chosen.constants[1].dtype, DType(Kind::F32));
+      Values got = run(chosen, {vx});
+      for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 1e-5) << d.str() << " " << i;
+    }
+  }
+}
+
 // x (N, C, ..), w (M, C, k..) with a window of any rank and padding of one at each side of an axis of 3 taps.
 UOp conv_of(UOp x, UOp w) {
   std::vector<i64> k = const_shape(w), d = const_shape(x), pads(d.size());
