@@ -196,7 +196,7 @@ TEST_F(Winograd, OfNarrowFloatsIsSummedInF32) {
       ASSERT_EQ(chosen.constants.size(), 2u);
       EXPECT_EQ(chosen.constants[1].dtype, DType(Kind::F32));
       Values got = run(chosen, {vx});
-      for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 1e-5) << d.str() << " " << i;
+      for (i64 i = 0; i < want.elems(); i++) ASSERT_NEAR(got.number(i), want.number(i), 1e-5) << (d.kind == Kind::F16 ? "f16 " : "bf16 ") << i;
     }
   }
 }
