@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/bounds.h"
 #include "ir/loops.h"
+#include "opt/few.h"
 #include "opt/heuristics_attention.h"
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
@@ -216,9 +217,9 @@ class Planner {
   }
 
   // Cycles of the whole kernel for a tile, up to a factor: rows x vectors accumulators, one broadcast a row, one load a vector.
-  // Free rows: m is the most, and the last tile is as long as the others; what counts is the mean over some numbers of rows.
+  // Free rows: m is the most; what counts is the mean over some numbers of rows. `peels`: what is left of them goes in smaller tiles (peel_rows).
   // `free_rows`: what divides their number for sure; 0: it is fixed.
-  Tile best_tile(i64 n, i64 m, i64 free_rows, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
+  Tile best_tile(i64 n, i64 m, i64 free_rows, bool peels, i64 k, int bytes, bool rows_load_vectors, i64 row_bytes, bool cold, Before before) {
     Tile best;
     i64 regs = k_.target->vector_registers - 1;
     for (i64 lanes = max_lanes(bytes); lanes >= 2; lanes /= 2) {
@@ -231,6 +232,7 @@ class Planner {
           i64 need = rows_load_vectors ? mr * nv + nv + 2 : mr * nv + nv + 1;
           need += before.parameters * nv;
           if (need > regs) break;
+          if (peels && mr > 4 && mr % 2) continue;  // the tail's tiles have 4 and 2
           auto tile_cost = [&](i64 rows) {
             double fma = double(rows * nv) * width;
             double loads = double(nv) * width + double(rows) * (rows_load_vectors ? width : 0.5);
@@ -243,7 +245,13 @@ class Planner {
             c = 0;
             for (i64 some : {m, (m + 1) / 2, (m * 3 + 9) / 10}) {
               some = (some + free_rows - 1) / free_rows * free_rows;
-              c += double(m) / double(some) * double((some + mr - 1) / mr) * tile_cost(mr);
+              double tiles = double(some / mr) * tile_cost(mr);
+              i64 left = some % mr;
+              if (left && !peels) tiles += tile_cost(mr);
+              if (peels)
+                for (i64 n : tail_tiles(mr)) tiles += double(left / n) * tile_cost(n), left %= n;
+              if (peels && left) tiles += double((left + 1) / 2) * tile_cost(2);
+              c += double(m) / double(some) * tiles;
             }
             c *= double(tiles_n) / 3;
           }
@@ -360,7 +368,10 @@ class Planner {
     bool cold = weight_bytes > 2 * k_.target->l2_bytes && served <= 32;
     auto at = std::find_if(body.begin(), body.end(), [&](const Access* x) { return turns(*x, *lane, loops.back()); });
     bool turned = at != body.end();
-    Tile plain = best_tile(n, m, rows && rows->free ? const_factor(rows->extent()) : 0, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
+    // Rows of a free axis go in tiles of several heights where another loop is there for the tasks.
+    auto shared_loop = [&](const Axis* a) { return a != rows && (a == lane ? n / (4 * max_lanes(std::max(4, v_.widest))) : a->size) >= 4; };
+    bool peels = !turned && rows && rows->free && k_.ordered.empty() && std::any_of(outs.begin(), outs.end(), shared_loop);
+    Tile plain = best_tile(n, m, rows && rows->free ? const_factor(rows->extent()) : 0, peels, work_k, std::max(4, v_.widest), shared_lanes, row_bytes, cold, before_product(red, *lane));
     Tile t = turned ? turned_tile(m) : plain;
     // Where several tiles would turn the same operand, it is turned once, on the stack.
     i64 staged = turned && rows && !nest_ && m > t.rows ? memory_of((*at)->node.src(0)).arg_int() : -1;
@@ -386,12 +397,16 @@ class Planner {
         if (std::find(constants.begin(), constants.end(), p.arg_int()) == constants.end()) constants.push_back(p.arg_int());
       }
 
+    // Versions for few rows, each with axes of its own: wider and lower tiles, one of which has all rows, so that weights are read once.
+    std::vector<Version> versions;
+    if (peels && rows && !shared_lanes && weight_bytes >= kManyWeights) versions = few_rows(*rows, *lane, t);
+    for (const Version& v : versions) version_tile(lane_id + v.up, rows_id + v.up, v.tile);
     auto tile = [&] {
       apply({OptKind::PadTo, lane_id, t.lanes * t.vectors});
       apply({OptKind::Vector, lane_id, t.lanes});
       if (t.vectors > 1) apply({OptKind::Upcast, lane_id, t.vectors});
       apply({OptKind::Tile, lane_id, 1});
-      if (rows_id >= 0) upcast_rows(rows_id, m, t.rows, rows_free);
+      if (rows_id >= 0 && !(peels && peel_rows(rows_id, t.rows))) upcast_rows(rows_id, m, t.rows, rows_free);
       if (down_id >= 0) apply({OptKind::Upcast, down_id, 2});
     };
     Kernel before = k_;
@@ -408,9 +423,10 @@ class Planner {
     else if (last_size <= 8 && std::any_of(body.begin(), body.end(), [&](const Access* x) {
                auto along = linear_in(x->offset, last);
                return x->constant && bits(x->node.dtype()) == 8 && along && along->factor == 0;
-             }))
+             })) {
       apply({OptKind::Unroll, last_id, last_size});
-    else if (t.rows * t.vectors <= 4)
+      for (const Version& v : versions) apply({OptKind::Unroll, last_id + v.up, last_size});
+    } else if (t.rows * t.vectors <= 4)
       for (i64 u : {4, 2})
         if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
     for (i64 s : constants) apply({OptKind::Pack, s, 0});
@@ -511,6 +527,57 @@ class Planner {
       for (i64 u : {4, 2})
         if (accumulators * u <= 8 && a->divides(u) && apply({OptKind::Unroll, id, u})) break;
     return true;
+  }
+  // A version of a product for few rows: all axes have ids `up` higher.
+  struct Version {
+    i64 up;
+    Tile tile;
+  };
+  void version_tile(i64 lane, i64 rows, const Tile& t) {
+    apply({OptKind::PadTo, lane, t.lanes * t.vectors});
+    apply({OptKind::Vector, lane, t.lanes});
+    if (t.vectors > 1) apply({OptKind::Upcast, lane, t.vectors});
+    apply({OptKind::Tile, lane, 1});
+    if (t.rows > 1) apply({OptKind::Upcast, rows, t.rows});
+  }
+  static constexpr i64 kManyWeights = 32 << 10;  // bytes, from which on it pays
+  // FEW for the heights below that of the usual tile, the largest first: each is a version of the one before. Their vectors are those of the usual
+  // tile, one or several times, so that all read the weights as it packs them.
+  std::vector<Version> few_rows(const Axis& rows, const Axis& lane, const Tile& usual) {
+    std::vector<Version> out;
+    i64 id = rows.id, axis = id, most = rows.size, regs = k_.target->vector_registers;
+    i64 panels = (lane.size + usual.lanes * usual.vectors - 1) / (usual.lanes * usual.vectors);
+    if (loops_of(k_.ast.src(0))[0] != rows.ranges[0]) apply({OptKind::Tile, id, 1});
+    for (i64 height : usual.rows > 8 ? std::vector<i64>{8, 6, 5, 4, 2, 1} : usual.rows > 4 ? std::vector<i64>{4, 2, 1} : usual.rows > 2 ? std::vector<i64>{2, 1} : std::vector<i64>{}) {
+      if (most <= height) continue;
+      Tile t{usual.lanes, usual.vectors, height};
+      for (i64 n = 2; n <= panels / 2 && usual.vectors * n <= 8; n++)
+        if (panels % n == 0 && height * usual.vectors * n + usual.vectors * n + 1 <= regs) t.vectors = usual.vectors * n;
+      i64 copy = next_hundred(k_.ast) + id % 100;
+      if (!apply({OptKind::Few, axis, height})) break;
+      out.push_back({copy - id, t});
+      axis = copy;
+    }
+    return out;
+  }
+  // The tiles behind those of n rows of a free axis.
+  static std::vector<i64> tail_tiles(i64 n) { return n > 4 ? std::vector<i64>{4} : std::vector<i64>{}; }
+  // n rows of a free axis as a tile, what is left in smaller ones, the last two of which may do one row twice.
+  bool peel_rows(i64 id, i64 n) {
+    const Axis* a = find(id);
+    if (!a || n < 2 || a->divides(n)) return false;
+    std::vector<i64> tiles = tail_tiles(n);
+    tiles.insert(tiles.begin(), n);
+    bool done = false;
+    for (i64 t : tiles) {
+      i64 rest = remainder_of(k_.ast, id);
+      if (!apply({OptKind::Peel, id, t})) break;
+      done = true;
+      apply({OptKind::Upcast, id, t});
+      id = rest;
+    }
+    if (done) apply({OptKind::Upcast, id, 2});
+    return done;
   }
   // n rows of an axis as a tile, and what is left of it as another; the last tile of a free axis repeats rows. Is there the first?
   bool upcast_rows(i64 id, i64 size, i64 n, bool free) {

@@ -10,8 +10,8 @@
 
 namespace tg {
 
-enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage };
-inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE"};
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW"};
 
 // target: axis id (PACK, STAGE: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {

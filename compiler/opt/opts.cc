@@ -11,6 +11,7 @@
 //   STAGE s        what a tile's sum reads of slot s is copied to the stack first, in the order in which it is read (stage.cc)
 //   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
+//   FEW a n        where free axis a has at most n values a copy of the loop nest does them, whose axes are its own (few.cc)
 // A free axis is split where n is known to divide it, as after PADTO and PEEL. UPCAST takes any n there: the copies beyond the end do again what
 // the last one does.
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "base/error.h"
 #include "ir/bounds.h"
 #include "ir/loops.h"
+#include "opt/few.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
 #include "opt/stage.h"
@@ -268,6 +270,16 @@ R split(const Kernel& k, const Opt& o, AxisKind kind) {
   return n;
 }
 
+// Where the kernel has versions for few values (FEW): the loop of each that is the same axis.
+std::vector<UOp> versions_of(const Kernel& k, const Axis& a) {
+  std::vector<UOp> out{a.ranges[0]};
+  if (std::none_of(k.opts.begin(), k.opts.end(), [](const Opt& o) { return o.kind == OptKind::Few; })) return out;
+  for (const Axis& x : axes(k.ast))
+    if (x.id != a.id && x.id % 100 == a.id % 100 && x.part == a.part && x.size >= 0 && x.output && !x.reduce && x.ranges.size() == 1 && x.kind == AxisKind::Loop)
+      out.push_back(x.ranges[0]);
+  return out;
+}
+
 R thread(const Kernel& k, const Opt& o) {
   Found f = find_axis(k, o);
   if (!f.why.empty()) return R::no(f.why);
@@ -275,26 +287,31 @@ R thread(const Kernel& k, const Opt& o) {
   if (!a.output || a.reduce || a.ranges.size() != 1) return R::no("THREAD is for an output axis of one loop");
   if (a.kind != AxisKind::Loop) return R::no("axis ", o.target, " is no loop");
   if (o.arg < 2 || o.arg > k.target->max_tasks || o.arg > a.size) return R::no("THREAD of ", o.arg, " over ", a.size, "; at most ", k.target->max_tasks);
+  std::vector<UOp> loops = versions_of(k, a);
   for (UOp s : k.ast.src()) {
-    if (std::find(s.src().begin(), s.src().end(), a.ranges[0]) == s.src().end()) return R::no("axis ", o.target, " does not surround the whole kernel");
+    std::vector<UOp> l = ranges_of(s);
+    if (std::count_if(l.begin(), l.end(), [&](UOp r) { return std::find(loops.begin(), loops.end(), r) != loops.end(); }) != 1)
+      return R::no("axis ", o.target, " does not surround the whole kernel");
     if (s.is(Op::Store) && bits(s.src(0).dtype()) < 8) return R::no("tasks would store into one byte");
   }
   for (UOp u : toposort(k.ast))
     if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Task) return R::no("the kernel has tasks already");
-  UOp r = a.ranges[0];
   i64 part = next_part(k.ast, a.id);
-  UOp task = piece(idx(o.arg), r, part, AxisKind::Task), size = a.extent();
+  UOp task = piece(idx(o.arg), loops[0], part, AxisKind::Task);
   std::map<u32, Split> map;
-  if (!a.free && a.size == o.arg) {
-    map[r.id()] = {task, {task}};
-  } else if (a.divides(o.arg)) {
-    UOp share = simplify(size / o.arg), in = piece(share, r, a.part, AxisKind::Loop);
-    map[r.id()] = {task * share + in, {task, in}};
-  } else {
-    // Even shares: task t takes [t*size/n, (t+1)*size/n).
-    UOp begin = (task * size) / idx(o.arg), end = ((task + 1) * size) / idx(o.arg);
-    UOp in = piece(end - begin, r, a.part, AxisKind::Loop);
-    map[r.id()] = {begin + in, {task, in}};
+  for (UOp r : loops) {
+    UOp size = r.src(0);
+    if (size.is_const(o.arg)) {
+      map[r.id()] = {task, {task}};
+    } else if (const_factor(size) % o.arg == 0) {
+      UOp share = simplify(size / o.arg), in = piece(share, r, a.part, AxisKind::Loop);
+      map[r.id()] = {task * share + in, {task, in}};
+    } else {
+      // Even shares: task t takes [t*size/n, (t+1)*size/n).
+      UOp begin = (task * size) / idx(o.arg), end = ((task + 1) * size) / idx(o.arg);
+      UOp in = piece(end - begin, r, a.part, AxisKind::Loop);
+      map[r.id()] = {begin + in, {task, in}};
+    }
   }
   Kernel n = k;
   n.ast = simplify(replace_ranges(k.ast, map));
@@ -455,13 +472,11 @@ R peel(const Kernel& k, const Opt& o) {
   if (!k.ordered.empty() && k.ast.nsrc() > 1) return R::no("loops that wait for one another have no second copy");
   UOp main = simplify(a.extent() / o.arg * o.arg), rest = simplify(a.extent() - main);
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
-  i64 next_phase = 100, next_id = a.id + 100, next_row = 0;
+  i64 next_phase = 100, next_id = remainder_of(k.ast, a.id), next_row = 0;
   for (UOp u : toposort(k.ast)) {
     if (u.is(Op::Range)) next_phase = std::max(next_phase, u.arg<RangeArg>().phase + 1);
     if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
   }
-  for (const Axis& x : axes(k.ast))
-    while (x.id >= next_id && (x.id - a.id) % 100 == 0) next_id += 100;
   std::vector<UOp> stores;
   Kernel n = k;
   for (int copy = 0; copy < 2; copy++) {
@@ -698,6 +713,7 @@ Result<Kernel> Kernel::with(const Opt& o) const {
   if (!r) return r;
   std::string why = not_nested(r->ast);
   if (why.empty()) why = not_whole(r->ast);
+  if (why.empty()) why = shared_read(*r);
   return why.empty() ? r : R::no(why);
 }
 
@@ -744,6 +760,7 @@ Result<Kernel> apply(const Kernel& k, const Opt& o) {
     case OptKind::Peel: return peel(k, o);
     case OptKind::Keep: return keep(k, o);
     case OptKind::Stage: return stage(k, o);
+    case OptKind::Few: return few(k, o);
     case OptKind::Tc: {
       std::string why = refuse_tc(k, o);
       if (!why.empty()) return R::no(why);

@@ -58,6 +58,19 @@ TEST_P(Heuristics, AMatmulFillsTheVectorsAndFitsTheRegisters) {
   EXPECT_LT(accumulators(q), GetParam().registers) << opts_text(q.opts);
   EXPECT_TRUE(has(q, OptKind::Pack)) << "the weights lie as they are read";
 }
+TEST_P(Heuristics, ProductsOfFreeRowsHaveTilesForFewOfThem) {
+  sizes = {0, 1, 2, 3, 5, 6, 7, 8, 9, 13, 16, 31, 40};
+  UOp o = buffer({40, 256}), a = buffer({40, 32}), w = buffer({32, 256}, true), l = reduce_loop(2, 32), j = loop(1, 256);
+  UOp i = range(var("n", 0, 40), {0, 0, 0, AxisKind::Loop});
+  finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(w, {l, j}), {l}), {i, j})});
+  Kernel q = chosen();
+  same(k, q);
+  EXPECT_TRUE(has(q, OptKind::Few)) << opts_text(q.opts);
+  EXPECT_TRUE(has(q, OptKind::Peel)) << opts_text(q.opts);
+  EXPECT_TRUE(has(q, OptKind::Pack)) << opts_text(q.opts);
+  // One version has a row at a time.
+  EXPECT_TRUE(std::any_of(q.opts.begin(), q.opts.end(), [](const Opt& x) { return x.kind == OptKind::Few && x.arg == 1; })) << opts_text(q.opts);
+}
 TEST_P(Heuristics, OddSizesKeepTheirMeaning) {
   for (auto [n, m, d] : {std::tuple<i64, i64, i64>{1, 1, 1}, {1, 7, 5}, {13, 1, 9}, {5, 17, 3}, {3, 33, 31}, {7, 10, 1}}) {
     params.clear(), k = {};

@@ -11,8 +11,8 @@ class Opts : public SmallKernel {};
 TEST_F(Opts, TextReadsBack) {
   std::vector<Opt> all{{OptKind::Upcast, 2, 6},   {OptKind::Vector, 0, 16, 0, 3}, {OptKind::Unroll, 4, 4}, {OptKind::Thread, 0, 8}, {OptKind::Swap, 1, 3, 2, 1},
                        {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3},
-                       {OptKind::Stage, 2}};
-  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2");
+                       {OptKind::Stage, 2},       {OptKind::Few, 0, 8}};
+  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2, FEW 0 8");
   auto back = parse_opts(opts_text(all));
   ASSERT_TRUE(back) << back.why();
   EXPECT_EQ(*back, all);
@@ -199,6 +199,37 @@ TEST_F(FreeOpts, PeelLeavesAMultipleAndARemainder) {
   free_stream();
   EXPECT_EQ(loops(with(k, "PEEL 0 4, VECTOR 0 4, PADTO 100 4, VECTOR 100 4")),
             "0 LOOP 16, 0/1 VECTOR 4, 1 LOOP 5, 100 LOOP 1, 100/1 VECTOR 4");
+}
+TEST_F(FreeOpts, FewGivesSmallSizesANestOfTheirOwn) {
+  sizes = {0, 1, 2, 3, 4, 5, 7, 16, 33, 64};
+  free_stream();
+  EXPECT_EQ(loops(with(k, "FEW 0 4")), "0 LOOP 64, 1 LOOP 5, 100 LOOP 4, 101 LOOP 5");
+  EXPECT_EQ(loops(with(k, "FEW 0 4, FEW 100 2, UPCAST 100 4, UPCAST 200 2, UPCAST 201 5, PEEL 0 3, UPCAST 0 3")),
+            "0 LOOP 21, 0/1 UPCAST 3, 1 LOOP 5, 100 LOOP 1, 100/1 UPCAST 4, 101 LOOP 5, 200 LOOP 1, 200/1 UPCAST 2, 201/1 UPCAST 5, 300 LOOP 2");
+}
+TEST_F(FreeOpts, FewCopiesReduces) {
+  UOp o = buffer({64, 6}), a = buffer({64, 4}), w = buffer({4, 6}, true), i = free_loop(0, n), j = loop(1, 6), l = reduce_loop(2, 4);
+  finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(w, {l, j}), {l}), {i, j})});
+  EXPECT_EQ(loops(with(k, "FEW 0 2, UNROLL 102 4, VECTOR 101 2, TILE 101 1, UPCAST 100 2, VECTOR 1 2, TILE 1 1, PACK 2")),
+            "1 LOOP 3, 0 LOOP 64, 1/1 VECTOR 2, 101 LOOP 3, 100 LOOP 1, 100/1 UPCAST 2, 101/1 VECTOR 2, 2 REDUCE 4, 102/1 UNROLL 4");
+}
+TEST_F(FreeOpts, TasksOfFewAreThoseOfTheNest) {
+  free_stream();
+  EXPECT_EQ(loops(with(k, "FEW 0 4, THREAD 0 3")), "0/1 TASK 3, 0 LOOP ?, 1 LOOP 5, 100 LOOP ?, 101 LOOP 5");
+  EXPECT_EQ(refusal(with(k, "FEW 0 4, TILE 1 1"), "THREAD 0 3"), "the loop r0.1 would be in two places");
+  EXPECT_EQ(refusal(with(k, "FEW 0 4, UPCAST 101 5"), "THREAD 1 3"), "axis 1 does not surround the whole kernel");
+}
+TEST_F(FreeOpts, FewRefusals) {
+  n = var("n", 3, 64);
+  sizes = {3, 64};
+  free_stream();
+  EXPECT_EQ(refusal("FEW 1 2"), "axis 1 has the same size in every run");
+  EXPECT_EQ(refusal("FEW 0 2"), "axis 0 has never, or always, at most 2 values");
+  EXPECT_EQ(refusal("FEW 0 64"), "axis 0 has never, or always, at most 64 values");
+  EXPECT_EQ(refusal("FEW 2 2"), "no axis 2/0");
+  EXPECT_EQ(refusal(with(k, "UPCAST 0 2"), "FEW 0/1 2"), "FEW is for an output axis of one loop");
+  k.ordered = {0};
+  EXPECT_EQ(refusal("FEW 0 4"), "axis 0 runs in its order");
 }
 TEST_F(FreeOpts, TasksHaveEvenShares) {
   free_stream();

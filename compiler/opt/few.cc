@@ -1,0 +1,102 @@
+// FEW a n: where free axis a has at most n values, a copy of the loop nest does them, and the nest as it stands does none; where it has more it is the
+// other way round. All axes of the copy are its own (with ids in the next free hundred), so it gets Opts of its own: rows of a product that are
+// few want a tile that is wider and less high. Loops around axis a are those of both.
+#include "opt/few.h"
+
+#include <algorithm>
+
+#include "ir/bounds.h"
+#include "ir/loops.h"
+#include "opt/prepare.h"
+#include "rules/symbolic.h"
+
+namespace tg {
+
+i64 next_hundred(UOp ast) {
+  i64 most = 0;
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Range)) most = std::max(most, u.arg<RangeArg>().id);
+  return (most / 100 + 1) * 100;
+}
+
+i64 remainder_of(UOp ast, i64 id) {
+  i64 next = id + 100;
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Range))
+      while (u.arg<RangeArg>().id >= next && (u.arg<RangeArg>().id - id) % 100 == 0) next += 100;
+  return next;
+}
+
+std::string shared_read(const Kernel& k) {
+  if (std::none_of(k.opts.begin(), k.opts.end(), [](const Opt& o) { return o.kind == OptKind::Few; })) return "";
+  auto free = [](UOp u) { return std::any_of(u.src().begin(), u.src().end(), [](UOp s) { return !s.is_const(); }); };
+  Memo<u32> seen;  // by LOAD: one more than the number of the STORE that reads it first
+  std::span<const UOp> stores = k.ast.src();
+  seen[k.ast];
+  for (u32 i = 0; i < stores.size(); i++)
+    for (UOp u : toposort(stores[i])) {
+      if (!u.is(Op::Load)) continue;
+      if (seen[u] && loops_of(stores[seen[u] - 1]) != loops_of(stores[i])) {
+        std::vector<UOp> below = toposort(u.src(0));
+        if (std::any_of(below.begin(), below.end(), [&](UOp x) { return x.is(Op::Var) || (x.is(Op::Param) && free(x)); }))
+          return "two versions would share what they read";
+      }
+      if (!seen[u]) seen[u] = i + 1;
+    }
+  return "";
+}
+
+Result<Kernel> few(const Kernel& k, const Opt& o) {
+  using R = Result<Kernel>;
+  if (std::find(k.ordered.begin(), k.ordered.end(), o.target) != k.ordered.end()) return R::no("axis ", o.target, " runs in its order");
+  if (!k.ordered.empty() && k.ast.nsrc() > 1) return R::no("loops that wait for one another have no second copy");
+  const Axis* a = nullptr;
+  std::vector<Axis> all = axes(k.ast);
+  for (const Axis& x : all)
+    if (x.id == o.target && x.part == o.part) a = &x;
+  if (!a) return R::no("no axis ", o.target, "/", int(o.part));
+  if (!a->output || a->reduce || a->ranges.size() != 1 || a->kind != AxisKind::Loop || o.part) return R::no("FEW is for an output axis of one loop");
+  if (!a->free) return R::no("axis ", o.target, " has the same size in every run");
+  if (o.arg < 1 || o.arg >= a->size || bounds(a->extent()).lo > o.arg) return R::no("axis ", o.target, " has never, or always, at most ", o.arg, " values");
+  UOp r = a->ranges[0], size = a->extent(), many = lt(idx(o.arg), size);
+  UOp none = idx(0), sizes[] = {simplify(where(many, size, none)), simplify(min(where(many, none, size), idx(o.arg)))};
+  for (UOp n : sizes)
+    if (n.is_const()) return R::no("axis ", o.target, " has never, or always, at most ", o.arg, " values");
+  i64 up = next_hundred(k.ast) - o.target / 100 * 100, next_row = 0;
+  for (UOp u : toposort(k.ast))
+    if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
+  std::vector<UOp> stores;
+  for (int copy = 0; copy < 2; copy++)
+    for (UOp s : k.ast.src()) {
+      std::vector<UOp> loops = loops_of(s);
+      auto at = std::find(loops.begin(), loops.end(), r);
+      if (at == loops.end()) {
+        if (!copy) stores.push_back(s);
+        continue;
+      }
+      std::vector<UOp> outer(loops.begin(), at);
+      std::vector<std::pair<UOp, UOp>> map;
+      for (UOp u : toposort(s)) {
+        if (u == r) {
+          RangeArg x = r.arg<RangeArg>();
+          x.id += copy * up;
+          map.push_back({r, range(sizes[copy], x)});
+        } else if (copy && u.is(Op::Range) && std::find(outer.begin(), outer.end(), u) == outer.end()) {
+          RangeArg x = u.arg<RangeArg>();
+          x.id += up;
+          map.push_back({u, range(substitute(u.src(0), map), x)});  // sizes come before the loops that have them
+        } else if (copy && u.is(Op::Row)) {
+          RowArg row = u.arg<RowArg>();
+          row.number += next_row;
+          map.push_back({u, node(Op::Row, u.dtype(), {substitute(u.src(0), map)}, row.ints())});
+        }
+      }
+      stores.push_back(substitute(s, map));
+    }
+  Kernel n = k;
+  n.ast = simplify(node(Op::Sink, Kind::Void, std::span<const UOp>(stores)));
+  n.opts.push_back(o);
+  return n;
+}
+
+}  // namespace tg
