@@ -674,8 +674,6 @@ std::string not_whole(UOp ast) {
         }
         UOp again;  // the first loop that the row is the same for
         for (UOp r : loops) {
-          AxisKind kind = r.arg<RangeArg>().kind;
-          if (kind == AxisKind::Upcast || kind == AxisKind::Vector || kind == AxisKind::Unroll || kind == AxisKind::Dot) continue;
           bool sees = std::find(open[e].begin(), open[e].end(), r) != open[e].end();
           if (!sees && !again) again = r;
           if (sees && again) return str("the loop ", again.str(), ", for all of which a row is one, would stand outside ", r.str());

@@ -427,6 +427,22 @@ TEST_F(Opts, StageCopiesWhatATileReadsOnce) {
     for (UOp u : lower(q).linear) EXPECT_FALSE(u.is(Op::Load) && u.src(0).is(Op::Index) && u.src(0).src(1).dtype().lanes > 1) << "element by element: " << opts;
   }
 }
+// out[n, i, j] = sum of a[n, i, l] * a[n, j, l], lanes along n: what is copied for a column is read by all rows, so columns stand outside.
+TEST_F(Opts, StageOfBothOperands) {
+  auto outer = [&](bool rows) {
+    params.clear(), k = {};
+    UOp o = buffer({2, 16, 12}), a = buffer({2, 16, 8}), n = loop(0, 2), i = loop(1, 16), j = loop(2, 12), l = reduce_loop(3, 8);
+    std::vector<UOp> loops = rows ? std::vector<UOp>{n, i, j} : std::vector<UOp>{j, n, i};
+    finish({store(at(o, {n, i, j}), reduce(ReduceKind::Add, load(a, {n, i, l}) * load(a, {n, j, l}), {l}), loops)});
+  };
+  for (const char* opts : {"VECTOR 0 2, UPCAST 1 16, STAGE 1", "PADTO 2 7, VECTOR 0 2, UPCAST 1 16, STAGE 1"}) {
+    SCOPED_TRACE(opts);
+    outer(false);
+    same(k, with(k, opts));
+  }
+  outer(true);
+  EXPECT_EQ(refusal(with(k, "VECTOR 0 2, UPCAST 1 16"), "STAGE 1"), "the loop r0.1, for all of which a row is one, would stand outside r2");
+}
 TEST_F(Opts, StageRefusals) {
   matmul(4, 8, 6);
   EXPECT_EQ(refusal("STAGE 2"), "slot 2 is no operand that is made at run time");
