@@ -1,5 +1,7 @@
 #include "codegen/decompose.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "codegen/decompose_float.h"
 #include "codegen/narrow_float.h"
@@ -232,9 +234,24 @@ class Decomposer {
   }
   UOp final_cast(Kind to, UOp x) { return final(node(Op::Cast, like(x, to), {legal(x)})); }
 
+  // round(v) + z, a whole number: cut off before it is rounded, so that rounding and the cast are one instruction, and moved as an integer. NaN
+  // gives the lower end.
+  UOp rounded_to_int(Kind to, UOp x) {
+    f64 zero = 0;
+    if (x.is(Op::Add) && x.src(1).is_const()) zero = x.src(1).as_float(), x = x.src(0);
+    if (!x.is(Op::Round) || x.dtype().kind != Kind::F32 || zero != std::nearbyint(zero) || std::abs(zero) > 0x1p15 || bits(to) > 16) return {};
+    UOp y = x.src(0), lo = c(y, -i64(zero)), hi = c(y, int_max(to) - i64(zero));
+    y = where(lt(lo, y), y, lo);
+    y = where(lt(y, hi), y, hi);
+    UOp i = final_cast(Kind::I32, alu(Op::Round, {y}));
+    return cast_to(to, Kind::I32, zero == 0 ? i : i + c(i, i64(zero)));
+  }
+
   UOp float_to_int(Kind to, UOp x) {
     UOp zero = c(x, 0);
     if (bits(to) < 32) {  // both ends are floats
+      if (is_uint(to))
+        if (UOp r = rounded_to_int(to, x)) return r;
       UOp lo = c(x, int_min(to)), hi = c(x, int_max(to));
       // Each an instruction that gives its last operand where either is NaN: with 0 at the lower end that is all.
       UOp y = is_uint(to) ? x : where(eq(x, x), x, zero);

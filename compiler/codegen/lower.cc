@@ -25,6 +25,28 @@ UOp lower_functions(UOp ast) {
   return to[ast];
 }
 
+// Sums of few products of bytes are exact in f32, which machines multiply faster, where no dot instruction takes them.
+UOp sums_in_floats(UOp ast) {
+  constexpr i64 kMostProducts = (i64(1) << 24) / (255 * 128);
+  std::vector<UOp> order = toposort(ast);
+  for (UOp u : order)
+    if (u.is(Op::Range) && u.arg<RangeArg>().kind == AxisKind::Dot) return ast;
+  auto widened = [](UOp u) { return u.is(Op::Cast) && bits(u.src(0).dtype()) == 8 && is_int(u.src(0).dtype()); };
+  std::vector<std::pair<UOp, UOp>> map;
+  for (UOp u : order) {
+    if (!u.is(Op::Reduce) || u.dtype() != DType(Kind::I32) || u.arg<ReduceArg>().kind != ReduceKind::Add || !u.src(0).is(Op::Mul)) continue;
+    UOp a = u.src(0).src(0), b = u.src(0).src(1);
+    i64 n = 1;
+    std::vector<UOp> loops = closed_ranges(u);
+    for (UOp r : loops) n = r.src(0).is_const() && n <= kMostProducts ? n * r.src(0).as_int() : kMostProducts + 1;
+    if (!widened(a) || !widened(b) || a.src(0).dtype() == b.src(0).dtype() || n > kMostProducts) continue;
+    std::vector<UOp> src{alu(Op::Mul, {cast(a.src(0), Kind::F32), cast(b.src(0), Kind::F32)})};
+    src.insert(src.end(), loops.begin(), loops.end());
+    map.push_back({u, cast(node(Op::Reduce, Kind::F32, std::span<const UOp>(src), ReduceArg{ReduceKind::Add, {}}.ints()), Kind::I32)});
+  }
+  return map.empty() ? ast : substitute(ast, map);
+}
+
 // The task is a number that the launch passes, no loop.
 UOp tasks_to_special(UOp ast) {
   Memo<UOp> to;
@@ -57,7 +79,7 @@ Lowered lower(const Kernel& k) {
   if (settings::SPEC()) check(Spec::Kernel, ast, "opts");
   out.tasks = task_count(ast);
   ast = add_border(ast, k.slots, *k.target);
-  ast = tasks_to_special(ast);
+  ast = sums_in_floats(tasks_to_special(ast));
   ast = share_rows(ast);
   // While coordinates are logical: once they are sums, two loops over one row no longer look alike.
   ast = lower_patterns(ast);

@@ -92,6 +92,11 @@ class Vectorizer {
     }
     TG_CHECK(is_elementwise(u.op()), "no lanes for ", info(u.op()).name);
     for (UOp& s : src) s = widen(s, n);
+    if (u.is(Op::Add) && u.dtype().kind == Kind::I32 && (src[0].is(Op::Dot) || src[1].is(Op::Dot))) {
+      size_t side = src[0].is(Op::Dot) ? 0 : 1;
+      to_[u] = started(src[side], src[1 - side]);
+      return;
+    }
     to_[u] = is_alu(u.op()) ? alu(u.op(), src) : node(u.op(), u.dtype().vec(u16(n)), std::span<const UOp>(src));
   }
 
@@ -145,6 +150,13 @@ class Vectorizer {
       sum = sum ? alu(Op::Add, {sum, p}) : p;
     }
     return sum;
+  }
+
+  // DOTs that sum from `rest` on: integers, in whichever order.
+  static UOp started(UOp d, UOp rest) {
+    UOp c = d.src(2);
+    UOp from = c.is_const(0) ? rest : c.is(Op::Dot) ? started(c, rest) : alu(Op::Add, {c, rest});
+    return node(Op::Dot, d.dtype(), {d.src(0), d.src(1), from});
   }
 
   UOp dot_operand(std::span<const UOp> x, UOp v, int n) {

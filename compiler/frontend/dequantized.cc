@@ -1,5 +1,7 @@
 #include "frontend/dequantized.h"
 
+#include <cmath>
+
 #include "frontend/byte_flow.h"
 #include "frontend/pool.h"
 #include "frontend/quant.h"
@@ -31,6 +33,21 @@ std::optional<Tensor> of_channels(const Tensor& p, i64 rank) {
   for (i64 i = 1; i < rank; i++)
     if (!p.dim(i).is_const(1)) return {};
   return channel_parameter(p.reshape(Shape{p.dim(0)}), rank);
+}
+
+// A bias that is whole multiples of the sums' scale, as quantizers store it: as those, in i32. Null if it is something else.
+Tensor whole_steps(const Tensor& bias, const Tensor& factor, i64 terms) {
+  const i64 kMost = (i64(1) << 31) - 1 - terms * 255 * 128;
+  Tensor f = factor.rank() ? factor.flatten() : factor;
+  const Values *b = Pool::current().value(bias.uop()), *s = Pool::current().value(f.uop());
+  if (!b || !s || bias.rank() != 1) return {};
+  Ints steps;
+  for (i64 i = 0; i < b->elems(); i++) {
+    f32 scale = f32(s->number(s->elems() == 1 ? 0 : i)), n = std::nearbyint(f32(b->number(i)) / scale);
+    if (!(std::abs(n) <= f32(kMost)) || n * scale != f32(b->number(i))) return {};
+    steps.push_back(i64(n));
+  }
+  return Tensor::of_ints(Kind::I32, Ints{i64(steps.size())}, steps);
 }
 
 }  // namespace
@@ -76,12 +93,15 @@ Tensor float_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
   for (i64 i = 1; i < w.rank(); i++) terms *= w.size(i);
   std::optional<Tensor> scale = of_channels(b->scale, rank);
   if (!scale) return x.conv(w, bias, args);
-  Tensor y;
-  if (a && number(a->scale) && number(a->zero) && terms <= kMostTerms && !made_of_constants(x) && of_channels(b->zero, rank))
-    y = integer_conv(a->q, a->zero, b->q, b->zero, {}, args).cast(Kind::F32) * (a->scale * *scale);
-  else
+  Tensor y, left = bias;
+  if (a && number(a->scale) && number(a->zero) && terms <= kMostTerms && !made_of_constants(x) && of_channels(b->zero, rank)) {
+    Tensor factor = a->scale * *scale, whole = bias ? whole_steps(bias, factor, terms) : Tensor();
+    if (whole) left = {};
+    y = integer_conv(a->q, a->zero, b->q, b->zero, whole, args).cast(Kind::F32) * factor;
+  } else {
     y = x.conv(b->centred, {}, args) * *scale;
-  return bias ? y + channel_parameter(bias, rank) : y;
+  }
+  return left ? y + channel_parameter(left, rank) : y;
 }
 
 }  // namespace tg

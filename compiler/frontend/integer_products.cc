@@ -114,18 +114,18 @@ Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, cons
     }
     c.pads.clear();
   }
-  // A group of few channels has no use for dot instructions, and few products of bytes are exact in f32, which machines multiply faster.
-  i64 terms = 1;
-  for (i64 i = 1; i < w.rank(); i++) terms *= w.size(i);
-  bool few = args.groups > 1 && w.size(1) < 4 && terms * 255 * 128 < i64(1) << 24;
-  Tensor acc = padded.conv(b.q, {}, c, few ? Kind::F32 : Kind::I32).cast(Kind::I32);
+  Tensor acc = padded.conv(b.q, {}, c, Kind::I32);
   Shape channels(size_t(acc.rank()), idx(1));
   channels[1] = w.shape()[0];
+  // What every sum has too much: one constant a channel.
+  Tensor over = bias ? -bias.cast(Kind::I32).reshape(channels) : Tensor();
   if (a.zero) {
     Ints axes;
     for (i64 i = 1; i < b.q.rank(); i++) axes.push_back(i);
-    acc = acc - a.zero * b.q.cast(Kind::I32).reduce(ReduceKind::Add, axes).reshape(channels);
+    Tensor zeros = a.zero * b.q.cast(Kind::I32).reduce(ReduceKind::Add, axes).reshape(channels);
+    over = over ? zeros + over : zeros;
   }
+  if (over) acc = acc - over;
   if (b.zero) {
     // The sum of what each window sees, by a convolution with ones; b's zero is (M, 1, 1..) or a number.
     Tensor bz = b.zero.rank() ? b.zero.reshape(channels) : b.zero;
@@ -140,7 +140,6 @@ Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, cons
     }
     acc = acc - sums * bz;
   }
-  if (bias) acc = acc + bias.cast(Kind::I32).reshape(channels);
   return acc;
 }
 

@@ -31,15 +31,17 @@ std::pair<f64, f64> integer_range(DType d) {
 
 // r + zero as q; the cast saturates. An i8 is made from the u8 that is 128 more, which is what dot instructions take.
 static Tensor saturated(const Tensor& r, const Tensor& zero, DType q) {
-  Tensor v = zero ? r + zero.cast(Kind::I32).cast(r.dtype()) : r;
+  Tensor z = zero ? zero.cast(Kind::I32) : Tensor();
+  if (q.kind == Kind::I8) z = z ? z + 128.0 : Tensor::scalar(Kind::I32, 128);
+  if (z) z = Tensor(Pool::current().fold(z.uop()));
+  UOp same = z ? splat(z.uop()) : UOp();
+  Tensor v = !z || (same && same.is_const(0)) ? r : r + z.cast(r.dtype());
   if (bits(q) < 8) {
     auto [lo, hi] = integer_range(q);
     v = v.clip(v.like(lo), v.like(hi));
   }
-  v = v.cast(q);
-  if (q.kind != Kind::I8) return v;
-  Tensor turn = Tensor::integer(Kind::U8, 128), u = v.bitcast(Kind::U8).binary(Op::Xor, turn);
-  return u.binary(Op::Xor, turn).bitcast(Kind::I8);
+  if (q.kind != Kind::I8) return v.cast(q);
+  return v.cast(Kind::U8).binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8);
 }
 
 // x / scale, a positive constant, where x is an integer sum times constants plus constants, perhaps cut off: the scale moves in front of the sum, as

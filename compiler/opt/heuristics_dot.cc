@@ -86,6 +86,7 @@ class Planner {
       if (!r.src(0).is_const()) return {};
       work_ *= r.src(0).as_int();
     }
+    if (std::optional<Kernel> k = per_channel()) return k;
     Plan best;
     for (UOp r : closed_ranges(red_))
       for (const Axis* lane : outs_)
@@ -95,6 +96,76 @@ class Planner {
   }
 
  private:
+  // A depthwise convolution: both operands have the channel, in lanes; windows are whole in registers, and the columns of a group's rows are put in
+  // order once for all windows that hold them.
+  std::optional<Kernel> per_channel() {
+    constexpr i64 kMostTerms = 64;
+    constexpr double kFull = 0.6;  // of a group, at least
+    if (row_.by_parts || work_ > kMostTerms) return {};
+    int w = constant(x_[1]) && x_[1].bare ? 1 : 0;
+    const Operand &weights = x_[w], &values = x_[1 - w];
+    if (!constant(weights) || !weights.bare) return {};
+    for (const Axis* lane : outs_) {
+      Moves of_weights = moves(weights, lane->ranges[0]), of_values = moves(values, lane->ranges[0]);
+      if (!of_weights.at_all || of_values.step != 1 || lane->free) continue;
+      UOp group, columns;
+      const Axis* rows = nullptr;
+      for (UOp r : closed_ranges(red_)) {
+        i64 size = r.src(0).as_int(), groups = (size + row_.group - 1) / row_.group;
+        if (double(size) < kFull * double(groups * row_.group)) continue;
+        if (!group || moves(values, r).step.value_or(0) > moves(values, group).step.value_or(0)) group = r;
+      }
+      for (UOp r : closed_ranges(red_))
+        if (r != group) columns = r;
+      if (!group || closed_ranges(red_).size() > 2) continue;
+      for (const Axis* a : outs_) {
+        Moves m = moves(values, a->ranges[0]);
+        if (a == lane || moves(weights, a->ranges[0]).at_all || !m.step || *m.step == 0) continue;
+        i64 step = columns ? moves(values, columns).step.value_or(0) : 0;
+        if (step == 0 || *m.step % step) continue;
+        if (!rows || *m.step < *moves(values, rows->ranges[0]).step) rows = a;
+      }
+      return per_channel(*lane, group, columns, rows);
+    }
+    return {};
+  }
+  std::optional<Kernel> per_channel(const Axis& lane, UOp group, UOp columns, const Axis* rows) {
+    i64 lanes = row_.lanes, r = group.arg<RangeArg>().id, size = group.src(0).as_int(), groups = (size + row_.group - 1) / row_.group;
+    while (lanes > 4 && lane.size % lanes && (lane.size + lanes - 1) / lanes * lanes > lane.size * 5 / 4) lanes /= 2;
+    std::vector<Opt> opts;
+    if (!lane.divides(lanes)) opts.push_back({OptKind::PadTo, lane.id, lanes});
+    if (size % row_.group) opts.push_back({OptKind::PadTo, r, row_.group});
+    opts.push_back({OptKind::Tc, r, index_});
+    opts.push_back({OptKind::Vector, lane.id, lanes});
+    if (groups > 1) opts.push_back({OptKind::Unroll, r, groups});
+    if (columns && columns.src(0).as_int() > 1) opts.push_back({OptKind::Unroll, columns.arg<RangeArg>().id, columns.src(0).as_int()});
+    opts.push_back({OptKind::Tile, lane.id, 1});
+    Kernel k = k_;
+    for (const Opt& o : opts) {
+      Result<Kernel> n = k.with(o);
+      if (!n) return {};
+      k = std::move(*n);
+    }
+    auto try_opt = [&](Opt o) {
+      if (Result<Kernel> n = k.with(o)) k = std::move(*n);
+    };
+    if (rows && !rows->free) {
+      constexpr i64 kMostRows = 8;
+      i64 mr = 1;
+      for (i64 m = 2; m <= kMostRows; m++)
+        if (rows->size % m == 0) mr = m;
+      if (mr < 4 && rows->size > 4) {
+        mr = std::min<i64>(rows->size, 7);
+        if (rows->size % mr) try_opt({OptKind::Peel, rows->id, mr});
+        if (i64 rest = rows->size % mr; rest > 1) try_opt({OptKind::Upcast, rows->id + 100, rest});
+      }
+      if (mr > 1) try_opt({OptKind::Upcast, rows->id, mr});
+    }
+    for (i64 s = 0; s < i64(k.slots.size()); s++)
+      if (k.slots[size_t(s)].constant) try_opt({OptKind::Pack, s, 0});
+    return k;
+  }
+
   // A short loop without its last values is unrolled, so that the gates of all groups but one go.
   bool unrolled(i64 size) const { return size % row_.group && size < 4 * row_.group; }
 
