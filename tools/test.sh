@@ -65,6 +65,7 @@ if [ "$preset" = release ]; then
   for float in HALF BFLOAT16 FLOAT64; do
     .venv/bin/python tests/models/run.py --float $float ${share/--tenth/magika_v3_3 resnet18 silero_vad_v6_fw} --build "$build" || failed+=("tests/models in $float")
   done
+  .venv/bin/python tests/models/run.py --optimized ${share/--tenth/--small} --build "$build" || failed+=("tests/models optimized by onnxruntime")
   .venv/bin/python tests/models/stream.py --build "$build" || failed+=("tests/models/stream.py")
   .venv/bin/python tests/models/run.py --var ${share/--tenth/--small} --build "$build" || failed+=("tests/models with free sizes")
   step "documents"

@@ -1,8 +1,9 @@
 """The models of models/manifest.json against onnxruntime.
 
-run.py [--small | --all | NAME...] [--var] [--build DIR] [--json FILE]
+run.py [--small | --all | NAME...] [--var] [--float TYPE] [--optimized] [--build DIR] [--json FILE]
 A float output agrees if its largest error is at most the manifest's tolerance times the largest value of the reference; integers must be
-equal. With --float the models compute in another type, and the tolerance is what that allows. With --var the models are compiled with free sizes, as the manifest says, and run at five of them. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
+equal. With --float the models compute in another type, and the tolerance is what that allows. With --optimized they are compiled
+as onnxruntime's own optimizer leaves them. With --var the models are compiled with free sizes, as the manifest says, and run at five of them. A model that needs an operator which is not built yet must be refused, naming one of the operators that the manifest lists for it.
 """
 import argparse
 import json
@@ -47,10 +48,22 @@ def error_of(got, want):
     return float(np.abs(g[finite] - w[finite]).max() / max(np.abs(w[finite]).max(), 1e-30))
 
 
-def run_model(tools, entry, work, env, timeout, options):
+def optimized(path, work):
+    """The model as onnxruntime writes it after its own optimizer, with the com.microsoft operators that this puts in."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = os.path.join(work, "optimized.onnx")
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return options.optimized_model_filepath
+
+
+def run_model(tools, entry, work, env, timeout, options, by_onnxruntime=False):
     path = manifest.path(entry)
     if not os.path.exists(path):
         raise Failure("failed", f"not fetched; fetch with: models/fetch.py {entry['name']}")
+    if by_onnxruntime:
+        path = optimized(path, work)
     model = onnx.load(path)
     infos = manifest.input_infos(model)
     feeds = manifest.make_inputs(entry, infos)
@@ -115,6 +128,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--var", action="store_true", help="with free sizes; models that have none are passed over")
+    parser.add_argument("--optimized", action="store_true", help="after onnxruntime's own optimizer")
     parser.add_argument("--float", choices=OF_FLOAT, help="DEFAULT_FLOAT")
     parser.add_argument("--all", action="store_true", help="the default without names")
     parser.add_argument("--build", default=os.path.join(harness.ROOT, "build"))
@@ -147,7 +161,11 @@ def main():
                 work = os.path.join(args.keep, name)
                 os.makedirs(work)
             try:
-                facts = (run_free if args.var else run_model)(tools, entry, work, {**env, "CACHEDB": os.path.join(work, "cache.db")}, args.timeout, args.option)
+                env["CACHEDB"] = os.path.join(work, "cache.db")
+                if args.var:
+                    facts = run_free(tools, entry, work, env, args.timeout, args.option)
+                else:
+                    facts = run_model(tools, entry, work, env, args.timeout, args.option, args.optimized)
                 o = Outcome("passed")
             except Failure as f:
                 o = f.outcome
