@@ -1,6 +1,6 @@
 #include "driver/derive.h"
 
-#include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "driver/schedule_cache.h"
@@ -18,25 +18,23 @@ class Closer {
   std::vector<UOp> params;
 
   UOp close(UOp root) {
+    std::vector<std::pair<UOp, UOp>> map;
     for (UOp u : toposort(root)) {
-      if (to_[u]) continue;
-      if (u.is(Op::Constant)) {
+      if (!u.is(Op::Constant)) continue;
+      UOp& param = param_[u.arg_int()];
+      if (!param) {
         TG_CHECK(!g_.constants[size_t(u.arg_int())].made_of, "a constant is made of one that is made itself");
         from.push_back(u32(u.arg_int()));
-        params.push_back(to_[u] = tensor::param(i64(params.size()), u.dtype(), shape(u)));
-        continue;
+        params.push_back(param = tensor::param(i64(params.size()), u.dtype(), shape(u)));
       }
-      std::vector<UOp> src;
-      bool same = true;
-      for (UOp s : u.src()) src.push_back(to_[s]), same &= src.back() == s;
-      to_[u] = same ? u : with_src(u, src);
+      map.push_back({u, param});
     }
-    return to_[root];
+    return substitute(root, map);
   }
 
  private:
   const Graph& g_;
-  Memo<UOp> to_;
+  std::map<i64, UOp> param_;  // by constant
 };
 
 }  // namespace

@@ -5,19 +5,12 @@
 
 #include "base/error.h"
 #include "ir/rewrite.h"
+#include "rules/at_bounds.h"
 #include "rules/sizes.h"
 #include "rules/symbolic.h"
 
 namespace tg::driver {
 namespace {
-
-UOp box(UOp x, const Shape& to) { return tensor::shrink(x, Shape(to.size(), idx(0)), to, Shape(to.size(), idx(1))); }
-
-UOp padded(UOp x, const Shape& to) {
-  Shape more;
-  for (size_t a = 0; a < to.size(); a++) more.push_back(normal_dim(to[a] - shape(x)[a]));
-  return tensor::pad(x, Shape(to.size(), idx(0)), more, konst(x.dtype(), 0));
-}
 
 class FreeState {
  public:
@@ -90,7 +83,7 @@ class FreeState {
     for (auto [out, in] : pairs_) {
       const Value& x = g_.inputs[in];
       UOp old = tensor::param(i64(in), x.dtype, x.dims), now = tensor::param(i64(in), x.dtype, at_bounds(x.dims));
-      views_[in] = box(now, x.dims);
+      views_[in] = first_places(now, x.dims);
       if (old != now) map.push_back({old, views_[in]});
     }
     replace(map);
@@ -108,16 +101,12 @@ class FreeState {
     std::vector<size_t> axes;
     for (size_t a = 0; a < now.size(); a++)
       if (grows(now[a])) axes.push_back(a);
-    if (axes.size() == 1 && x.is(Op::Concat) && size_t(x.arg_int()) == axes[0] && x.src(0) == view) {
-      std::vector<UOp> parts(x.src().begin(), x.src().end());
-      parts.push_back(tensor::slice(view.src(0), axes[0], shape(x)[axes[0]], most[axes[0]]));
-      kept = tensor::concat(parts, axes[0]);
-      if (!same_shape(shape(kept), most)) kept = {};
-    }
+    if (axes.size() == 1 && x.is(Op::Concat) && size_t(x.arg_int()) == axes[0]) kept = appended(x, view, view.src(0));
+    if (kept && !same_shape(shape(kept), most)) kept = {};
     Shape has = shape(x);
-    if (kept) replace({{x, box(kept, has)}});
+    if (kept) replace({{x, first_places(kept, has)}});
     // Who else reads the output reads it where it is kept; a caller who wants it too gets a copy.
-    outs_[out] = kept ? kept : padded(x, most);
+    outs_[out] = kept ? kept : padded_to(x, most);
     g_.inputs[in].dims = most;
   }
 

@@ -13,7 +13,6 @@ struct TuneSources {
   bool required = false;                    // a kernel that the log does not know is an Error
   std::map<std::string, std::string> like;  // by entry: Opts of another bundle's kernels
   SearchLog like_choices;                   // the other bundle's answers for the model as a whole
-  bool may_measure = true;                  // false: nothing is timed here, the cost model decides
 };
 
 struct Tuned {

@@ -54,7 +54,7 @@ class Settler {
         if (cached) e = cached->find(q.key);
       }
       if (e && pick(q, e->opts)) log->add(*e);
-      else if (settings::BEAM() > 0 && from.may_measure && !from.required && any_close(q)) left.push_back(std::move(q));
+      else if (settings::BEAM() > 0 && !from.required && any_close(q)) left.push_back(std::move(q));
       else if (settings::BEAM() > 0) log->add(entry(q));  // so that the log says what it was
     }
     if (left.empty() || weight_bytes(g) > kMostTimedWeights) return;
@@ -129,7 +129,7 @@ class Settler {
         models.push_back({&graphs[side], &schedules[side], plan_kernels(schedules[side], t_)});
       }
       std::string why;
-      std::vector<WholeTimes> t = time_models(models, t_, kSeconds, 1, &why);
+      std::vector<WholeTimes> t = time_models(models, t_, kSeconds, &why);
       q.pick(best);
       if (t.size() != 2) {
         notes->push_back(str("search: ", what_, " are left to the cost model: ", why));

@@ -88,9 +88,9 @@ std::vector<Result<Proposal>> parse_proposals(std::span<const u8> bytes) {
   return out;
 }
 
-WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds, i64 threads) {
+WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds) {
   Writer w;
-  w.num(kWhole), w.num(i64(seconds * 1e3)), w.num(threads), w.num(i64(bundles.size()));
+  w.num(kWhole), w.num(i64(seconds * 1e3)), w.num(i64(bundles.size()));
   for (const std::string& b : bundles) w.text(b);
   return std::move(w.out);
 }

@@ -50,9 +50,9 @@ class Folder {
 // --- the child --------------------------------------------------------------------------------------------------------------------------
 class Model {
  public:
-  Model(const std::string& path, i64 threads) : clock_(threads > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID) {
+  explicit Model(const std::string& path) {
     tgb_options o{};
-    o.size = sizeof o, o.device = "CPU", o.threads = u32(threads), o.jit = TGB_JIT_BATCH;
+    o.size = sizeof o, o.device = "CPU", o.threads = 1, o.jit = TGB_JIT_BATCH;
     if (tgb_open_file(path.c_str(), &o, &m_) != TGB_OK) fail("the whole model cannot be timed: ", std::string(tgb_message(nullptr)));
     for (u32 i = 0; i < tgb_input_count(m_); i++) in_.push_back(tensor(i, true));
     for (u32 i = 0; i < tgb_output_count(m_); i++) out_.push_back(tensor(i, false));
@@ -66,10 +66,10 @@ class Model {
   void run(bool keep) {
     now_.clear();
     timespec a, b;
-    clock_gettime(clock_, &a);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
     if (tgb_run(m_, in_.data(), u32(in_.size()), out_.data(), u32(out_.size())) != TGB_OK)
       fail("the whole model cannot be timed: ", std::string(tgb_message(m_)));
-    clock_gettime(clock_, &b);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     if (!keep) return;
     totals_.push_back(f64(b.tv_sec - a.tv_sec) * 1e9 + f64(b.tv_nsec - a.tv_nsec));
     steps_.resize(now_.size());
@@ -108,7 +108,6 @@ class Model {
     return t;
   }
 
-  clockid_t clock_;
   tgb_model* m_ = nullptr;
   std::vector<tgb_tensor> in_, out_;
   std::vector<std::vector<u8>> data_;
@@ -121,9 +120,8 @@ class Model {
 Result<WorkBytes> time_whole(std::span<const u8> job) {
   Reader r{job, "a job"};
   f64 seconds = f64(r.num()) * 1e-3;
-  i64 threads = r.num();
   std::vector<std::unique_ptr<Model>> models;
-  for (size_t n = r.count(); n > 0; n--) models.push_back(std::make_unique<Model>(r.text(), threads));
+  for (size_t n = r.count(); n > 0; n--) models.push_back(std::make_unique<Model>(r.text()));
   for (auto& m : models) m->run(false);
   timespec a, b;
   clock_gettime(CLOCK_MONOTONIC, &a);
@@ -160,7 +158,7 @@ i64 weight_bytes(const Graph& g) {
   return n;
 }
 
-std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, i64 threads, std::string* why) {
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why) {
   Folder folder;
   std::vector<std::string> files;
   for (const Timed& m : models) {
@@ -170,7 +168,7 @@ std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target&
     bundle::write_bundle(capture(*m.graph, *m.schedule, m.plan, compiled, target, &constant_of), files.back());
   }
   Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");
-  WorkBytes job = whole_job_bytes(files, seconds, threads);
+  WorkBytes job = whole_job_bytes(files, seconds);
   Result<WorkBytes> a = measurer.run(std::span(&job, 1), 600)[0];
   if (!a) {
     *why = a.why();
@@ -254,7 +252,7 @@ class Whole {
       for (size_t j = 0; j < opts.size(); j++) models.back().plan.jobs[j].opts = opts[j];
     }
     std::string why;
-    std::vector<WholeTimes> t = time_models(models, t_, seconds_of_whole(), 1, &why);
+    std::vector<WholeTimes> t = time_models(models, t_, seconds_of_whole(), &why);
     if (!why.empty()) tuned_->notes.push_back(str("search: ", why));
     for (const WholeTimes& x : t)
       if (x.steps.size() != plan_.uses.size()) return {};  // repeated or left out launches: kernels cannot be told apart

@@ -23,15 +23,14 @@ struct Timed {
   const Schedule* schedule;
   KernelPlan plan;
 };
-// Their times, run in turns for about `seconds`; empty, and why, if they cannot be timed. On one thread processor time, on several what a clock
-// on the wall says.
-std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, i64 threads, std::string* why);
+// Their times, run in turns for about `seconds`; empty, and why, if they cannot be timed.
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why);
 // Models with more weights than this are not timed as a whole: each way is a bundle of its own.
 constexpr i64 kMostTimedWeights = i64(1) << 30;
 i64 weight_bytes(const Graph& g);
 
 // The child's side: bundles run in turns.
-WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds, i64 threads);
+WorkBytes whole_job_bytes(const std::vector<std::string>& bundles, f64 seconds);
 std::vector<WholeTimes> parse_whole(std::span<const u8> bytes);
 Result<WorkBytes> time_whole(std::span<const u8> job);  // behind the job's first number
 

@@ -158,6 +158,8 @@ Tensor as_u8(const Tensor& x) {
   return x.bitcast(Kind::U8).binary(Op::Xor, turn);
 }
 
+Tensor as_i8(const Tensor& u8) { return u8.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8); }
+
 std::optional<Dequantized> dequantized_below(const Tensor& x) {
   if (std::optional<Dequantized> d = dequantized(x)) return d;
   Flow::Bytes b = Flow(nullptr).of(x.uop());
@@ -172,8 +174,7 @@ Tensor requantized(const Tensor& x, f64 scale, i64 zero, Kind q) {
   Flow flow(&to);
   Flow::Bytes b = flow.finished(flow.of(x.uop()));
   if (!b.u8) return {};
-  Tensor y(b.u8);
-  return i8 ? y.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8) : y;
+  return i8 ? as_i8(Tensor(b.u8)) : Tensor(b.u8);
 }
 
 namespace {

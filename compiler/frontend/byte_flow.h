@@ -15,7 +15,8 @@ Tensor requantized(const Tensor& x, f64 scale, i64 zero, Kind q);
 Tensor sum_of(const Tensor& x, const Ints& axes, bool keepdims);
 Tensor mean_of(const Tensor& x, const Ints& axes, bool keepdims);
 
-// The same numbers as u8: an i8 is 128 more, which its zero point must be too.
+// The same numbers as u8: an i8 is 128 more, which its zero point must be too. And back.
 Tensor as_u8(const Tensor& bytes);
+Tensor as_i8(const Tensor& u8);
 
 }  // namespace tg

@@ -30,7 +30,7 @@ Bytes as(Kind k, const Tensor& x, const Tensor& zero) {
   if (x.dtype().kind == k) return {x, wide(zero)};
   f64 off = k == Kind::U8 ? 128 : -128;
   if (k == Kind::U8) return {as_u8(x), plus(wide(zero), off)};
-  return {x.binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8), plus(wide(zero), off)};
+  return {as_i8(x), plus(wide(zero), off)};
 }
 
 // Constant weights whose zero point leaves them within i8 lose it. w_zero broadcasts with w.

@@ -7,6 +7,7 @@
 #include "frontend/pool.h"
 #include "frontend/sequence.h"
 #include "frontend/size_list.h"
+#include "rules/at_bounds.h"
 #include "rules/symbolic.h"
 
 namespace tg {
@@ -133,7 +134,7 @@ class Loop {
       if (passes(int(1 + i), int(2 + i))) in.push_back(inits_[i]);
       else in.push_back(Tensor(tensor::carry({id, i64(i)}, inits_[i].dtype(), at_round(i, places, true))));
       carries.push_back(in.back());
-      if (moves(i)) in.back() = cut(in.back(), at_round(i, step));
+      if (moves(i)) in.back() = Tensor(first_places(in.back().uop(), at_round(i, step)));
     }
     size_t measured = n_.measures();
     std::optional<Tensors> out = n_.try_subgraph(body_, in, why);
@@ -180,7 +181,7 @@ class Loop {
       for (UOp d : b.scans[i].shape())
         for (UOp u : toposort(d)) n_.require(!u.is(Op::Step) || u.arg_int() != id, "scanned value ", i, " has another shape in each round: ", shape_text(b.scans[i].shape()));
     for (size_t i = 0; i < carried_; i++)
-      if (moves(i)) b.inits[i] = padded(inits_[i], at_round(i, places, true));
+      if (moves(i)) b.inits[i] = Tensor(padded_to(inits_[i].uop(), at_round(i, places, true)));
     if (counted) {
       if (!places) (void)n_.measured(Tensor(tensor::carry({id, 0}, Kind::I64, {})), {}, sized);  // fails: nothing bounds it
       if (limit_ && !limit) {
@@ -208,7 +209,7 @@ class Loop {
         if (!moves(i)) continue;
         Shape last = at_round(i, rounds);
         if (by_moving && size && i == sized) last[size_t(one.axis)] = size;
-        r[i] = cut(r[i], last);
+        r[i] = Tensor(first_places(r[i].uop(), last));
       }
       return r;
     } catch (const Error& e) {
@@ -230,14 +231,6 @@ class Loop {
     for (const Moving& m : moving_)
       if (m.value == i && (m.by > 0 || !most)) s[size_t(m.axis)] = normal_dim(s[size_t(m.axis)] + round * m.by);
     return s;
-  }
-  static Tensor cut(const Tensor& x, const Shape& to) {
-    return tensor::shrink(x.uop(), Shape(to.size(), idx(0)), to, Shape(to.size(), idx(1)));
-  }
-  static Tensor padded(const Tensor& x, const Shape& to) {
-    Shape none(to.size(), idx(0)), more;
-    for (size_t a = 0; a < to.size(); a++) more.push_back(normal_dim(to[a] - x.shape()[a]));
-    return tensor::pad(x.uop(), none, more, konst(x.dtype(), 0));
   }
   bool changes_shape(const Tensors& out) const {
     for (size_t i = 0; i < carried_; i++)
@@ -315,20 +308,12 @@ class Loop {
       if (!same_shape(shape(next), after)) return *why = str("carried value ", i, " is ", shape_text(shape(next)), " after a round, expected ", shape_text(after)), false;
       size_t axes = 0;
       for (const Moving& m : moving_) axes += m.value == i;
-      UOp tail;
-      if (axes == 1 && next.is(Op::Concat) && next.src(0) == view) {
-        size_t a = size_t(next.arg_int());
-        tail = tensor::slice(carries[i].uop(), a, after[a], most[a]);
-        if (shape(tail)[a].is_const(0)) tail = {};
-      }
-      if (tail) {
-        std::vector<UOp> parts(next.src().begin(), next.src().end());
-        parts.push_back(tail);
-        kept[i] = tensor::concat(parts, size_t(next.arg_int()));
+      if (axes == 1) kept[i] = appended(next, view, carries[i].uop());
+      if (kept[i]) {
         if (!same_shape(shape(kept[i]), most)) return *why = str("carried value ", i, " is ", shape_text(shape(kept[i])), " with its border, expected ", shape_text(most)), false;
-        grown.push_back({next, cut(kept[i], after).uop()});
+        grown.push_back({next, first_places(kept[i], after)});
       } else {
-        kept[i] = padded(next, most).uop();
+        kept[i] = padded_to(next, most);
       }
     }
     for (size_t i = 0; i < out->size(); i++) {

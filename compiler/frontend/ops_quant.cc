@@ -41,7 +41,7 @@ static Tensor saturated(const Tensor& r, const Tensor& zero, DType q) {
     v = v.clip(v.like(lo), v.like(hi));
   }
   if (q.kind != Kind::I8) return v.cast(q);
-  return v.cast(Kind::U8).binary(Op::Xor, Tensor::integer(Kind::U8, 128)).bitcast(Kind::I8);
+  return as_i8(v.cast(Kind::U8));
 }
 
 // x / scale, a positive constant, where x is an integer sum times constants plus constants, perhaps cut off: the scale moves in front of the sum, as

@@ -62,9 +62,7 @@ Result<Kernel> few(const Kernel& k, const Opt& o) {
   UOp none = idx(0), sizes[] = {simplify(where(many, size, none)), simplify(min(where(many, none, size), idx(o.arg)))};
   for (UOp n : sizes)
     if (n.is_const()) return R::no("axis ", o.target, " has never, or always, at most ", o.arg, " values");
-  i64 up = next_hundred(k.ast) - o.target / 100 * 100, next_row = 0;
-  for (UOp u : toposort(k.ast))
-    if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
+  i64 up = next_hundred(k.ast) - o.target / 100 * 100, rows = next_row(k.ast);
   std::vector<UOp> stores;
   for (int copy = 0; copy < 2; copy++)
     for (UOp s : k.ast.src()) {
@@ -87,7 +85,7 @@ Result<Kernel> few(const Kernel& k, const Opt& o) {
           map.push_back({u, range(substitute(u.src(0), map), x)});  // sizes come before the loops that have them
         } else if (copy && u.is(Op::Row)) {
           RowArg row = u.arg<RowArg>();
-          row.number += next_row;
+          row.number += rows;
           map.push_back({u, node(Op::Row, u.dtype(), {substitute(u.src(0), map)}, row.ints())});
         }
       }

@@ -30,9 +30,7 @@ Operand operand(const Kernel& k, UOp e) {
   o.bare = e.is(Op::Load);
   for (UOp u : toposort(e)) {
     if (!u.is(Op::Load)) continue;
-    UOp base = u.src(0).src(0);
-    while (base.is(Op::After)) base = base.src(0);
-    o.reads.push_back({physical_offset(k, u.src(0)), base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant});
+    o.reads.push_back({physical_offset(k, u.src(0)), reads_constant(k, u.src(0))});
   }
   return o;
 }

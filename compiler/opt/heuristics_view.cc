@@ -14,10 +14,7 @@ View view_of(const Kernel& k) {
       for (UOp x : toposort(u)) in_reduce[x] = 1;
   for (UOp u : topo) {
     if (u.in(Op::Load | Op::Store)) {
-      UOp base = u.src(0).src(0);
-      while (base.is(Op::After)) base = base.src(0);
-      bool constant = base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant;
-      v.accesses.push_back({u, physical_offset(k, u.src(0)), constant, u.is(Op::Store), in_reduce[u] != 0});
+      v.accesses.push_back({u, physical_offset(k, u.src(0)), reads_constant(k, u.src(0)), u.is(Op::Store), in_reduce[u] != 0});
     }
     DType d = u.dtype();
     if (d.kind != Kind::Index && d.kind != Kind::Void && d.kind != Kind::Bool && !u.in(Op::Const | Op::Param | Op::Index))

@@ -25,6 +25,7 @@
 #include "opt/few.h"
 #include "opt/keep.h"
 #include "opt/kernel.h"
+#include "opt/prepare.h"
 #include "opt/stage.h"
 #include "opt/tc.h"
 #include "rules/symbolic.h"
@@ -472,11 +473,9 @@ R peel(const Kernel& k, const Opt& o) {
   if (!k.ordered.empty() && k.ast.nsrc() > 1) return R::no("loops that wait for one another have no second copy");
   UOp main = simplify(a.extent() / o.arg * o.arg), rest = simplify(a.extent() - main);
   // The second copy has loops of its own: the remainder is axis 100 + id, or the next hundred that is free; the others are later phases.
-  i64 next_phase = 100, next_id = remainder_of(k.ast, a.id), next_row = 0;
-  for (UOp u : toposort(k.ast)) {
+  i64 next_phase = 100, next_id = remainder_of(k.ast, a.id), more_rows = next_row(k.ast);
+  for (UOp u : toposort(k.ast))
     if (u.is(Op::Range)) next_phase = std::max(next_phase, u.arg<RangeArg>().phase + 1);
-    if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
-  }
   std::vector<UOp> stores;
   Kernel n = k;
   for (int copy = 0; copy < 2; copy++) {
@@ -518,7 +517,7 @@ R peel(const Kernel& k, const Opt& o) {
         for (UOp u : toposort(one))
           if (u.is(Op::Row)) {
             RowArg row = u.arg<RowArg>();
-            row.number += next_row;
+            row.number += more_rows;
             rows.push_back({u, node(Op::Row, u.dtype(), {u.src(0)}, row.ints())});
           }
       stores.push_back(rows.empty() ? one : substitute(one, rows));

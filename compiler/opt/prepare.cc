@@ -20,11 +20,22 @@ UOp with_loops(UOp u, const std::vector<UOp>& loops, std::span<const UOp> src) {
   return Arena::current().make(u.op(), u.dtype(), s, u.node()->arg);
 }
 
+i64 next_row(UOp ast) {
+  i64 next = 0;
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Row)) next = std::max(next, u.arg<RowArg>().number + 1);
+  return next;
+}
+
 UOp physical_offset(const Kernel& k, UOp index) {
-  UOp base = index.src(0);
-  while (base.is(Op::After)) base = base.src(0);
+  UOp base = memory_of(index);
   if (!base.is(Op::Param)) return index.src(1);
   return simplify(k.slots[size_t(base.arg_int())].layout.offset(index.src().subspan(1), base.src()));
+}
+
+bool reads_constant(const Kernel& k, UOp index) {
+  UOp base = memory_of(index);
+  return base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant;
 }
 
 UOp at_largest(UOp u) {
@@ -131,9 +142,8 @@ UOp quotient(UOp n, UOp d) {
 
 // Does an axis of what is indexed lie in several pieces? Constants are packed as they are read.
 bool in_panels(const Kernel& k, UOp index) {
-  UOp base = index.src(0);
-  while (base.is(Op::After)) base = base.src(0);
-  if (!base.is(Op::Param) || k.slots[size_t(base.arg_int())].constant) return false;
+  UOp base = memory_of(index);
+  if (!base.is(Op::Param) || reads_constant(k, index)) return false;
   const std::vector<LayoutPiece>& p = k.slots[size_t(base.arg_int())].layout.pieces;
   for (size_t i = 0; i < p.size(); i++)
     for (size_t j = 0; j < i; j++)
@@ -215,11 +225,7 @@ bool split_places(Kernel& k) {
   return false;
 }
 
-bool fills_row(UOp store) {
-  UOp to = store.src(0).src(0);
-  while (to.is(Op::After)) to = to.src(0);
-  return store.is(Op::Store) && to.is(Op::Row);
-}
+bool fills_row(UOp store) { return store.is(Op::Store) && memory_of(store.src(0)).is(Op::Row); }
 
 // Output loops in the order in which the output lies in memory, those that reduces are computed for first; reduce loops likewise by the
 // largest stride of what they read.
@@ -251,12 +257,9 @@ void order_loops(Kernel& k) {
       if (u.is(Op::Index)) {
         auto l = linear_in(at_largest(physical_offset(k, u)), r);
         if (!l) continue;
-        UOp base = u.src(0);
-        while (base.is(Op::After)) base = base.src(0);
-        bool constant = base.is(Op::Param) && k.slots[size_t(base.arg_int())].constant;
         // What varies most in memory that is not free to be packed decides; constants only break ties.
         i64 f = std::abs(l->factor);
-        most = std::max(most, constant ? std::min<i64>(f, 1) : f * 2);
+        most = std::max(most, reads_constant(k, u) ? std::min<i64>(f, 1) : f * 2);
       }
     return most;
   };
@@ -302,8 +305,6 @@ bool merge_pair(Kernel& k) {
         if (x.is(Op::Index) && s) {
           UOp off = physical_offset(k, x);
           auto fa = linear_in(off, a), fb = linear_in(off, b);
-          UOp base = x.src(0);
-          while (base.is(Op::After)) base = base.src(0);
           if (!fa || !fb || fa->factor != fb->factor * n) ok = false;
           s = 0;
         }

@@ -9,11 +9,15 @@ Kernel prepare(Kernel k);
 
 // Offset of an INDEX of a slot under the slot's layout, simplified.
 UOp physical_offset(const Kernel& k, UOp index);
-// The same with every VAR at its largest, so that strides are numbers.
+// Is it an INDEX of a slot that holds a constant?
+bool reads_constant(const Kernel& k, UOp index);
+// An offset with every VAR at its largest, so that strides are numbers.
 UOp at_largest(UOp offset);
 
 // The ranges a REDUCE, FOLD or STORE closes, and the kernel with such a list changed.
 std::vector<UOp> loops_of(UOp u);
+// A number that no ROW of the kernel has.
+i64 next_row(UOp ast);
 UOp with_loops(UOp u, const std::vector<UOp>& loops, std::span<const UOp> src);
 
 }  // namespace tg

@@ -22,12 +22,11 @@ Result<Kernel> stage(const Kernel& k, const Opt& o) {
   if (o.target < 0 || o.target >= i64(k.slots.size()) || k.slots[size_t(o.target)].constant) return R::no("slot ", o.target, " is no operand that is made at run time");
   if (!k.ordered.empty()) return R::no("some loops run in their order");
   std::vector<UOp> topo = toposort(k.ast), loads;
-  i64 next_id = 0, next_row = 0;
+  i64 next_id = 0, row_number = next_row(k.ast);
   Memo<u8> summed, row;
   summed[k.ast];
   for (UOp u : topo) {
     if (u.is(Op::Range)) next_id = std::max(next_id, u.arg<RangeArg>().id + 1);
-    if (u.is(Op::Row)) next_row = std::max(next_row, u.arg<RowArg>().number + 1);
     if (u.is(Op::Store) && memory_of(u.src(0)).is(Op::Param) && memory_of(u.src(0)).arg_int() == o.target) return R::no("slot ", o.target, " is written here");
   }
   for (size_t i = topo.size(); i-- > 0;)
@@ -91,7 +90,7 @@ Result<Kernel> stage(const Kernel& k, const Opt& o) {
       elems *= n;
     }
     if (elems * bits(load.dtype()) > kStageBytes * 8) return R::no("the tile's part of slot ", o.target, " has ", elems, " elements, too many for the stack");
-    UOp scratch = node(Op::Row, load.dtype(), {idx(elems)}, RowArg{next_row++, RowPlace::Stack}.ints());
+    UOp scratch = node(Op::Row, load.dtype(), {idx(elems)}, RowArg{row_number++, RowPlace::Stack}.ints());
     std::vector<UOp> src{node(Op::Index, load.dtype(), {scratch, there}), substitute(load, rename)};
     src.insert(src.end(), loops.begin(), loops.end());
     src.insert(src.end(), unrolled.begin(), unrolled.end());

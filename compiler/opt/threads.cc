@@ -71,8 +71,7 @@ std::vector<Touched> touched(const Kernel& k) {
   std::vector<Touched> out;
   for (UOp u : toposort(k.ast)) {
     if (!u.in(Op::Load | Op::Store)) continue;
-    UOp base = u.src(0).src(0);
-    while (base.is(Op::After)) base = base.src(0);
+    UOp base = memory_of(u.src(0));
     if (!base.is(Op::Param)) continue;
     i64 slot = base.arg_int();
     UOp offset = plain_offset(physical_offset(k, u.src(0)));

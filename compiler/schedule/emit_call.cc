@@ -69,7 +69,7 @@ void Scheduler::copy_into(UOp u, const Place& p) {
     Place own = place_of(u);
     if (own.buffer == p.buffer && own.begin == p.begin && own.lead == p.lead) return;
   }
-  emit_plain_copy(u, p);
+  emit_plain(u, u, p, "copy");
 }
 
 std::string Scheduler::shape_name(UOp u) {
@@ -129,22 +129,11 @@ bool Scheduler::is_there(UOp s, const Place& box) {
   return true;
 }
 
-void Scheduler::emit_plain_copy(UOp s, const Place& to) {
-  if (empty(s)) return;
-  Params p;
-  p.slot(s_, to.buffer);
-  std::vector<UOp> rs = ranges_.output_ranges(s);
-  Shape index(rs.begin(), rs.end());
-  Builder b = builder(s, p);
-  UOp st = store(p, to, index, b.value(s, index), rs);
-  finish({st}, p, 1, "copy" + shape_name(s));
-}
-
 void Scheduler::copy_output(u32 i) {
   UOp u = g_.sink.src(i);
   if ((realized_.stored[u] || is_result(u)) && places_[u].buffer == output_[i]) return;
   if (u.is(Op::Param) && input_[size_t(u.arg_int())] == output_[i]) return;  // a state that stays as it is
-  emit_plain_copy(u, {output_[i], {}, {}});
+  emit_plain(u, u, {output_[i], {}, {}}, "copy");
 }
 
 }  // namespace tg

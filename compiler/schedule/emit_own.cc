@@ -20,7 +20,7 @@ void Scheduler::emit_concat(UOp u) {
       if (own.buffer == box.buffer && own.begin == box.begin) continue;
     }
     if (is_there(s, box)) continue;
-    emit_plain_copy(s, box);
+    emit_plain(s, s, box, "copy");
   }
 }
 

@@ -169,7 +169,7 @@ Place Scheduler::place_of(UOp u) {
   return places_[u];
 }
 
-void Scheduler::emit_plain(UOp u, UOp from, const Place& to) {
+void Scheduler::emit_plain(UOp u, UOp from, const Place& to, std::string name) {
   if (empty(u)) return;
   Params p;
   p.slot(s_, to.buffer);
@@ -178,7 +178,7 @@ void Scheduler::emit_plain(UOp u, UOp from, const Place& to) {
   Builder b = builder(u, p);
   UOp v = from ? b.value(from, index) : b.compute(u, index);
   UOp st = store(p, to, index, v, rows_outside(v, rs));
-  finish({st}, p, 1, work_name(st) + shape_name(u));
+  finish({st}, p, 1, (name.empty() ? work_name(st) : name) + shape_name(u));
 }
 
 void Scheduler::emit(UOp u) {

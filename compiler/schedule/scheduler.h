@@ -35,7 +35,8 @@ class Scheduler {
   void place(UOp u);
   u32 constant_buffer(i64 index);
   Place place_of(UOp u);
-  void emit_plain(UOp u, UOp from, const Place& to);
+  // All of u, as the value `from` or, without one, computed, in one call, which is named after its work if it has no name.
+  void emit_plain(UOp u, UOp from, const Place& to, std::string name = {});
   void emit(UOp u);
 
   // emit_call.cc: one call
@@ -64,7 +65,6 @@ class Scheduler {
   static std::vector<UOp> rows_outside(UOp value, std::vector<UOp> loops);
   // The part of a CONCAT that is there already: a box of a kept value, in its place.
   bool is_there(UOp s, const Place& box);
-  void emit_plain_copy(UOp s, const Place& to);
   void copy_output(u32 i);
 
   // emit_regions.cc: loops, branches and loops in one kernel

@@ -1,5 +1,6 @@
 // For the first launch buffers lie between pages that nothing may touch, what is only read cannot be written, and bytes around a buffer are looked at
-// after it. Then the pages around are memory like any other: a masked store that reaches into a page without memory costs hundreds of cycles. Where buffers begin within their pages decides whether loads seem to wait for stores, so a time is the mean over several places.
+// after it. Then the pages around are memory like any other: a masked store that reaches into a page without memory costs hundreds of cycles.
+// Where buffers begin within their pages decides whether loads seem to wait for stores, so a time is the mean over several places.
 // Constants rotate through copies that together exceed the last cache, as the weights of a model do; the rest stays warm.
 // Tasks run one after another, and processor time is taken, so that other work on the machine counts little.
 #include "search/measure.h"
@@ -249,7 +250,7 @@ class Guarded {
     if (protected_) read_only(true);
   }
   void read_only(bool on) {
-    protected_ = on; 
+    protected_ = on;
     (void)mprotect(base_ + kFence, pages_, on ? PROT_READ : PROT_READ | PROT_WRITE);
   }
   // Bytes around the data that are not as they were: how far outside, or nothing.
