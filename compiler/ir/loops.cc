@@ -3,7 +3,7 @@
 namespace tg {
 
 std::vector<UOp> closed_ranges(UOp u) {
-  size_t from = u.is(Op::Reduce) ? 0 : u.is(Op::Fold) ? size_t(u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states) : u.is(Op::Store) ? 2 : u.nsrc();
+  size_t from = u.is(Op::Reduce) ? 1 : u.is(Op::Fold) ? size_t(u.arg<FoldArg>().inputs + 3 * u.arg<FoldArg>().states) : u.is(Op::Store) ? 2 : u.nsrc();
   std::vector<UOp> r;
   for (size_t i = from; i < u.nsrc(); i++)
     if (u.src(i).is(Op::Range)) r.push_back(u.src(i));

@@ -81,7 +81,7 @@ void blocks_of(const std::vector<Step>& steps, size_t& next, std::vector<Calls>&
   }
 }
 
-// The last register tile of a free axis makes rows twice (opt/opts.cc), which a sum of products must not have written over.
+// The last register tile of a free axis makes rows twice (opt/split.cc), which a sum of products must not have written over.
 bool repeats_rows(const Call& c, const Buffer& out) {
   if (!out.is_free()) return false;
   for (UOp u : toposort(c.ast))
