@@ -76,6 +76,8 @@ class Planner {
       if (a.ranges.size() != 1 || std::find(inside.begin(), inside.end(), a.ranges[0]) == inside.end()) return {};
       outs_.push_back(&a);
     }
+    sums_ = 0;
+    for (UOp u : toposort(k_.ast)) sums_ += dot_factors(u) && closed_ranges(u) == closed_ranges(red_);
     for (UOp u : toposort(k_.ast))
       if (u.is(Op::Store) || (u.is(Op::Load) && std::find(inside.begin(), inside.end(), u) == inside.end()))
         outside_.push_back(physical_offset(k_, u.src(0)));
@@ -213,16 +215,16 @@ class Planner {
       for (i64 nv = 1; nv <= 8; nv++) {
         if (nv > 1 && (nv - 1) * lanes >= n) break;
         for (i64 mr = 1; mr <= std::min<i64>(m, 14); mr++) {
-          if (mr * nv + (row_.by_parts ? 2 * nv + 2 : nv + 1) > regs) break;
+          if (mr * nv * sums_ + (row_.by_parts ? 2 * nv + 2 : nv + 1) > regs) break;
           if (rows && mr == 1 && m > 1) continue;
           auto cycles = [&](i64 rs) {
-            double dot = double(rs * nv) * width * (row_.by_parts ? double(row_.group) : 1),
-                   loads = double(nv) * vector * width + double(rs) * scalar;
+            double all = double(rs * sums_);  // rows of either sum
+            double dot = all * double(nv) * width * (row_.by_parts ? double(row_.group) : 1), loads = double(nv) * vector * width + all * scalar;
             // Loads alone go beside; what is put in order takes the pipes of the products.
-            double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? double(rs) * scalar / 2 : 0),
+            double step = std::max({dot + (shuffled_ ? double(nv * row_.group) * width : 0) + (scalar > 1 ? all * scalar / 2 : 0),
                                     loads, 4.0}) +
                           0.3;
-            return steps * step + double(rs * nv) * 3 + 12;
+            return steps * step + all * double(nv) * 3 + 12;
           };
           double tiles = double((n + lanes * nv - 1) / (lanes * nv));
           double c = apart + others * tiles * (double(m / mr) * cycles(mr) + (m % mr ? cycles(m % mr) : 0));
@@ -264,6 +266,7 @@ class Planner {
   UOp red_;
   const DotRow& row_;
   i64 index_, work_ = 1;
+  i64 sums_ = 1;  // that run over these loops: each has a tile, and a factor in lanes that they share is loaded once
   bool shuffled_ = false;  // the vector operand of the plan in hand
   Operand x_[2];
   std::vector<UOp> outside_;  // offsets of accesses beside the sum

@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "ir/regions.h"
 #include "schedule/attention.h"
+#include "schedule/byte_product.h"
 #include "schedule/cost.h"
 #include "schedule/realize.h"
 #include "schedule/winograd.h"
@@ -49,6 +50,31 @@ void find_attention(const Graph& g, const Target& target, std::vector<Choice>& o
   }
 }
 
+i64 bytes_of_constants(const Graph& g) {
+  i64 n = 0;
+  for (const ConstantData& c : g.constants) n += i64(c.bytes.size());
+  return n;
+}
+
+void find_byte_products(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  i64 wish = settings::A16W8();
+  if (wish == 0 || !multiplies_bytes(target)) return;
+  std::vector<UOp> order = toposort(g.sink);
+  Regions in = regions(order, std::span(&g.sink, 1));
+  const i64 constants = bytes_of_constants(g);
+  for (UOp u : order) {
+    if (in.in_loop(in.of[u], 0)) continue;  // a loop's rounds are few rows, and one call as they stand
+    std::optional<ByteProduct> p = match_byte_product(u, g);
+    if (!p) continue;
+    Choice choice;
+    choice.value = u;
+    choice.label = str("bytes ", p->rows, "x", p->depth, " by ", p->depth, "x", p->columns);
+    choice.alternatives = {{"f32", widened_cycles(*p, target, constants), 0}, {"A16W8", byte_product_cycles(*p, target, constants), kByteProductError}};
+    choice.picked = wish == 1 || choice.alternatives[1].cycles < kClearly * choice.alternatives[0].cycles;
+    out.push_back(std::move(choice));
+  }
+}
+
 }  // namespace
 
 std::string Choice::str() const {
@@ -65,10 +91,10 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   Arena::Scope scope(*g.arena);
   std::vector<Choice> out;
   find_attention(g, target, out);
+  find_byte_products(g, target, out);
   i64 wish = settings::WINO();
   if (wish == 0) return out;
-  i64 constants = 0;
-  for (const ConstantData& c : g.constants) constants += i64(c.bytes.size());
+  const i64 constants = bytes_of_constants(g);
   for (UOp u : toposort(g.sink)) {
     std::optional<Conv3> c = match_conv3(u);
     if (!c) continue;
@@ -100,6 +126,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     i64 f;
   };
   std::map<u32, Picked> picked;  // by node id
+  std::map<u32, ByteProduct> bytes;
   Memo<u8> buffer;               // values that a transform reads
   for (const Choice& c : choices) {
     TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
@@ -109,12 +136,17 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
       joined.insert({c.value.id(), *a});
       continue;
     }
+    if (std::optional<ByteProduct> p = match_byte_product(c.value, g)) {
+      buffer[byte_product_input(*p)] = 1;
+      bytes.insert({c.value.id(), std::move(*p)});
+      continue;
+    }
     std::optional<Conv3> conv = match_conv3(c.value);
     TG_CHECK(conv, "not a choice of this graph: ", c.label);
     picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
     buffer[winograd_input(*conv)] = 1;
   }
-  if (picked.empty() && joined.empty()) return r;
+  if (picked.empty() && joined.empty() && bytes.empty()) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
   std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
@@ -134,6 +166,18 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
   };
+  std::map<u32, UOp> centred;  // by weight: its bytes as i8
+  auto by_bytes = [&](const ByteProduct& p, UOp x) {
+    auto add = [&](ConstantData c) {
+      r.constants.push_back(std::move(c));
+      return tensor::constant(i64(r.constants.size()) - 1, r.constants.back().dtype, dims(r.constants.back().dims));
+    };
+    const ConstantData w = g.constants[size_t(p.weight.arg_int())];
+    auto [it, fresh] = centred.try_emplace(p.integers.id(), p.weight);
+    if (fresh)
+      if (std::optional<ConstantData> c = centred_weights(p, w)) it->second = add(std::move(*c));
+    return byte_product(p, x, it->second, add(weight_sums(p, w)), target);
+  };
   Memo<UOp> to;
   auto fixed = [&](UOp u) {
     return u.is(Op::Param) || std::any_of(g.sink.src().begin(), g.sink.src().end(), [&](UOp o) { return to[o] == u || o == u; });
@@ -144,6 +188,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
     auto it = picked.find(u.id());
     if (auto j = joined.find(u.id()); j != joined.end()) to[u] = joined_attention(j->second, to, fixed);
+    else if (auto b = bytes.find(u.id()); b != bytes.end()) to[u] = by_bytes(b->second, to[b->second.sum.src(0).src(b->second.x_side)]);
     else if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);

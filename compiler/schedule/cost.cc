@@ -65,6 +65,8 @@ constexpr f64 kSpillBytes = 8;          // a cycle, of transforms that are writt
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
 constexpr f64 kMadeBytes = 8.6;         // the same of weights made at open, which lie in large pages; F(4,3) takes 36/16 of the memory of F(2,3)
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
+constexpr f64 kWidenCycles = 0.5;       // a vector of bytes to floats, of the time of a product
+constexpr f64 kSplitCycles = 8, kJoinCycles = 6;  // a vector of activations to bytes, of sums to a result
 constexpr f64 kWidened = 1.2;           // of products whose factors are narrow floats
 constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
 
@@ -110,6 +112,20 @@ f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants) {
   f64 transforms = tiles * all * (filled(c.in, t) * kInputCycles * few + filled(c.out, t) * kOutputCycles) / lanes * std::min(scale, 1.5);
   f64 moved = 2 * std::max(0.0, 4 * all * tiles * f64(c.in + c.out) - 3 * f64(t.l2_bytes));
   return with_weights(product, 4 * all * f64(c.in * c.out), constants, settings::DERIVE() != 0) + transforms + moved / kSpillBytes + 3 * kKernelCycles;
+}
+
+f64 widened_cycles(const ByteProduct& p, const Target& t, i64 constants) {
+  // A vector of weights is widened once for a tile of rows.
+  f64 products = f64(p.depth) * filled(p.columns, t), tiles = std::ceil(f64(p.rows) / 8);
+  f64 work = (f64(p.rows) + kWidenCycles * tiles) * products / fma_per_cycle(t) / 0.97;
+  return with_weights(work, f64(p.depth * p.columns), constants, false) + kKernelCycles;
+}
+
+f64 byte_product_cycles(const ByteProduct& p, const Target& t, i64 constants) {
+  f64 lanes = f64(t.vector_bytes) / 4, rows = f64(p.rows);
+  f64 work = rows * f64(p.depth) * filled(p.columns, t) / 2 / fma_per_cycle(t) / 0.9;
+  f64 split = rows * f64(p.depth) / lanes * kSplitCycles, joined = rows * filled(p.columns, t) / lanes * kJoinCycles;
+  return with_weights(work, f64(p.depth * p.columns), constants, false) + split + joined + 3 * kKernelCycles;
 }
 
 f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }

@@ -19,7 +19,9 @@ std::vector<UOp> RangeMaker::output_ranges(UOp root) {
 }
 
 const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Shape& index) {
-  Key key{root.id(), reduce.id(), {}};
+  constexpr u32 kTogether = 1u << 31;
+  u32 together = asked().together[reduce];
+  Key key{root.id(), together ? kTogether | together : reduce.id(), {}};
   for (UOp i : index) key.index.push_back(i.id());
   auto [it, fresh] = reduces_.try_emplace(key);
   if (!fresh) return it->second;
@@ -79,8 +81,14 @@ std::vector<UOp> ranges_in(std::span<const UOp> exprs) {
 
 Asked& asked() { return Arena::current().side<Asked>(); }
 void act_as_contraction(UOp u) { asked().contraction[u] = 1; }
+void share_loops(std::initializer_list<UOp> sums) {
+  Asked& a = asked();
+  u32 number = sums.begin()->id() + 1;
+  for (UOp u : sums) a.together[u] = number;
+}
 void carry_asked(UOp from, UOp to) {
   Asked& a = asked();
+  if (u32 v = a.together[from]) a.together[to] = v;
   if (u8 v = a.inlined[from]) a.inlined[to] = v;
   if (u8 v = a.contraction[from]) a.contraction[to] = v;
   if (u8 v = a.row[from]) a.row[to] = v;
@@ -141,7 +149,7 @@ class Realizer {
     if (!forced_[u] && acc.empty()) return;  // dead, or inside index arithmetic that is built where it is used
     if (forced_[u] || must_store(u, acc)) {
       stored_[u] = 1;
-      if ((u.in(Op::Reduce | Op::Fold) && cone_[u].heavy) || asked_.contraction[u]) contraction_in_[u] = 1;
+      if ((u.in(Op::Reduce | Op::Fold) && cone_[u].heavy) || asked_.contraction[u]) contraction_in_[u] = mark(u);
       std::vector<UOp> out = ranges_.output_ranges(u);
       std::vector<UOp> open;
       for (UOp r : out)
@@ -321,6 +329,9 @@ class Realizer {
     return bytes && n.is_const() && n.as_int() * bits(u.dtype()) / 8 >= 4 * bytes && n.as_int() <= 4 * elements;
   }
 
+  static constexpr u32 kAlone = 1;
+  u32 mark(UOp u) { return kAlone + asked_.together[u]; }
+
   bool must_store(UOp u, const std::vector<Access>& acc) {
     const Cone& c = cone_[u];
     if (asked_.inlined[u] && !asked_.contraction[u]) return false;
@@ -342,8 +353,9 @@ class Realizer {
         if (!reduce_fits(u.is(Op::Get) ? u.src(0) : u, a)) return true;
       if (c.heavy && acc.size() > 1) return true;
       // One contraction a kernel: its tile is made for it.
-      if (c.heavy && contraction_in_[acc[0].root]) return true;
-      if (c.heavy) contraction_in_[acc[0].root] = 1;
+      u32 before = contraction_in_[acc[0].root];
+      if (c.heavy && before && (before == kAlone || before != mark(u))) return true;
+      if (c.heavy) contraction_in_[acc[0].root] = mark(u);
       return false;
     }
     if (widens(u, acc)) return false;
@@ -398,8 +410,8 @@ class Realizer {
   Regions regions_;
   std::vector<UOp> order_;
   Memo<std::vector<Access>> acc_;
-  Memo<u8> forced_, stored_, contraction_in_;
-  Memo<u32> region_nodes_;
+  Memo<u8> forced_, stored_;
+  Memo<u32> region_nodes_, contraction_in_;  // by root; contraction_in_: which sums of products, by mark()
 };
 
 }  // namespace

@@ -62,10 +62,12 @@ struct Asked {
   // sum over the row is made by the loop that fills it.
   enum Row : u8 { None, Kept, Summed };
   Memo<u8> row;
+  Memo<u32> together;    // a number for sums over the same axes that one kernel makes in one loop, and for what is made of them; 0: none
   Memo<u8> phases;       // the root of a kernel with such rows: none of its reduces runs along the kernel's own axes
 };
 void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included
 void act_as_contraction(UOp u);
+void share_loops(std::initializer_list<UOp> sums);  // they and what is made of them, first: one kernel, one loop
 void carry_asked(UOp from, UOp to);        // to: what a later rewrite makes of `from`
 Asked& asked();                            // of the current arena
 
