@@ -50,6 +50,19 @@ Tensor whole_steps(const Tensor& bias, const Tensor& factor, i64 terms) {
   return Tensor::of_ints(Kind::I32, Ints{i64(steps.size())}, steps);
 }
 
+// q - zero in f32, of one CONSTANT of bytes if its numbers fit.
+Tensor numbers(const Dequantized& d) {
+  UOp q = d.q.uop();
+  if (!q.is(Op::Permute)) {
+    Tensor i8 = centred_i8(d.q, d.zero);
+    return i8 ? i8.cast(Kind::F32) : d.centred;
+  }
+  Ints order(q.arg_ints().begin(), q.arg_ints().end()), back(order.size());
+  for (size_t i = 0; i < order.size(); i++) back[size_t(order[i])] = i64(i);
+  Tensor i8 = centred_i8(Tensor(q.src(0)), d.zero && d.zero.rank() ? d.zero.permute(back) : d.zero);
+  return i8 ? i8.permute(order).cast(Kind::F32) : d.centred;
+}
+
 }  // namespace
 
 bool made_of_constants(const Tensor& x) {
@@ -60,6 +73,13 @@ bool made_of_constants(const Tensor& x) {
 
 std::optional<Dequantized> dequantized(const Tensor& x) {
   UOp u = x.uop();
+  if (u.is(Op::Permute)) {
+    std::optional<Dequantized> d = dequantized(Tensor(u.src(0)));
+    if (!d) return {};
+    for (Tensor* t : {&d->q, &d->zero, &d->scale, &d->centred})
+      if (*t && t->rank()) *t = t->permute(u.arg_ints());
+    return d;
+  }
   if (!u.is(Op::Mul) || u.dtype() != DType(Kind::F32)) return {};
   for (int side = 0; side < 2; side++) {
     UOp v = u.src(size_t(side)), scale = u.src(size_t(1 - side));
@@ -81,8 +101,8 @@ Tensor float_matmul(const Tensor& a, const Tensor& b) {
   bool exact = k.is_const() && k.as_int() <= kMostTerms;
   if (x && y && exact && repeats(x->zero, 1) && repeats(y->zero, 2) && made_of_constants(a) != made_of_constants(b))
     return integer_matmul(x->q, x->zero, y->q, y->zero).cast(Kind::F32) * (x->scale * y->scale);
-  if (y && made_of_constants(b)) return a.matmul(y->centred) * y->scale;
-  if (x && made_of_constants(a)) return x->centred.matmul(b) * x->scale;
+  if (y && made_of_constants(b)) return a.matmul(numbers(*y)) * y->scale;
+  if (x && made_of_constants(a)) return numbers(*x).matmul(b) * x->scale;
   return a.matmul(b);
 }
 
@@ -99,7 +119,9 @@ Tensor float_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Co
     if (whole) left = {};
     y = integer_conv(a->q, a->zero, b->q, b->zero, whole, args).cast(Kind::F32) * factor;
   } else {
-    y = x.conv(b->centred, {}, args) * *scale;
+    bool single = true;  // a matrix: it may stay bytes
+    for (i64 i = 2; i < w.rank(); i++) single &= w.dim(i).is_const(1);
+    y = x.conv(single ? numbers(*b) : b->centred, {}, args) * *scale;
   }
   return left ? y + channel_parameter(left, rank) : y;
 }

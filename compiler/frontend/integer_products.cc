@@ -79,6 +79,12 @@ Tensor sum_along(const Tensor& x, i64 axis) {
 
 }  // namespace
 
+Tensor centred_i8(const Tensor& x, const Tensor& zero) {
+  if (!x.uop().is(Op::Constant) || !is_byte(x)) return {};
+  Bytes b = constant_as_i8(x, zero);
+  return b.zero ? Tensor() : b.q;
+}
+
 Tensor integer_matmul(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero) {
   bool left = made_of_constants(x), right = made_of_constants(w);
   if (!is_byte(x) || !is_byte(w) || left == right || x.rank() < 2 || w.rank() < 2)

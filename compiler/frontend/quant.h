@@ -26,6 +26,8 @@ Tensor centred(const Tensor& x, const Tensor& zero);  // x - zero in i32; zero m
 Tensor integer_matmul(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero);
 // Likewise as a convolution: padding stands for x_zero, a number; w_zero is absent, a number or one an output channel (M, 1, 1..).
 Tensor integer_conv(const Tensor& x, const Tensor& x_zero, const Tensor& w, const Tensor& w_zero, const Tensor& bias, const ConvArgs& a);
+// x - zero of a CONSTANT of bytes as one of i8; null if x is something else, or a number does not fit.
+Tensor centred_i8(const Tensor& x, const Tensor& zero);
 // saturate(round(acc * factor) + zero) as q.
 Tensor requantize(const Tensor& acc, const Tensor& factor, const Tensor& zero, DType q);
 Tensor row_parameter(const Tensor& p);                // of a matrix' rows: (M) -> (M, 1)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr i64 kMostTerms = 60000;   // of 255 * 128 in an i32
 constexpr f64 kLargest = 32767;     // a row's largest magnitude becomes this
-constexpr f64 kZeroRow = 0x1p-100;  // rows below it are 0, so that 32767 over the largest is finite
+constexpr f64 kZeroRow = 0x1p-111;  // rows below it are 0, so that 32767 over the largest is finite
 
 bool is_byte(UOp u) { return u.dtype() == DType(Kind::I8) || u.dtype() == DType(Kind::U8); }
 bool is_narrow_float(DType d) { return is_float(d) && bits(d) < 32; }
@@ -127,7 +127,9 @@ std::optional<ByteProduct> match_byte_product(UOp u, const Graph& g) {
     Shape wi = ranges_of(dims), xi = wi;
     UOp w = through(product.src(1 - side), &wi);
     if (!w.is(Op::Cast)) continue;
-    p.integers = w = through(w.src(0), &wi);
+    w = through(w.src(0), &wi);
+    while (w.is(Op::Cast) && is_int(w.dtype())) w = through(w.src(0), &wi);
+    p.integers = w;
     if (w.is(Op::Constant) && is_byte(w)) p.weight = w;
     else if (!match_difference(w, g, &p)) continue;
     if (g.constants[size_t(p.weight.arg_int())].made_of) continue;
