@@ -65,9 +65,10 @@ constexpr f64 kSpillBytes = 8;          // a cycle, of transforms that are writt
 constexpr f64 kMemoryBytes = 6;         // a cycle, of weights that no cache holds
 constexpr f64 kMadeBytes = 8.6;         // the same of weights made at open, which lie in large pages; F(4,3) takes 36/16 of the memory of F(2,3)
 constexpr f64 kLastCache = 16 << 20;    // bytes of constants from which weights are cold each time
-constexpr f64 kWidenCycles = 0.5;       // a vector of bytes to floats, of the time of a product
+constexpr f64 kWidenCycles = 0.8;       // a vector of bytes to floats, of the time of a product
 constexpr f64 kSplitCycles = 8, kJoinCycles = 6;  // a vector of activations to bytes, of sums to a result
 constexpr f64 kWidened = 1.2;           // of products whose factors are narrow floats
+constexpr f64 kSmallKernelCycles = 700; // to start one of rows that are in the cache
 constexpr f64 kKernelCycles = 3000;     // to start a kernel and warm up
 
 f64 fma_per_cycle(const Target& t) { return f64(t.fma_per_cycle_bytes) / 4; }
@@ -125,7 +126,7 @@ f64 byte_product_cycles(const ByteProduct& p, const Target& t, i64 constants) {
   f64 lanes = f64(t.vector_bytes) / 4, rows = f64(p.rows);
   f64 work = rows * f64(p.depth) * filled(p.columns, t) / 2 / fma_per_cycle(t) / 0.9;
   f64 split = rows * f64(p.depth) / lanes * kSplitCycles, joined = rows * filled(p.columns, t) / lanes * kJoinCycles;
-  return with_weights(work, f64(p.depth * p.columns), constants, false) + split + joined + 3 * kKernelCycles;
+  return with_weights(work, f64(p.depth * p.columns), constants, false) + split + joined + kKernelCycles + 2 * kSmallKernelCycles;
 }
 
 f64 winograd_error(i64 f) { return f == 2 ? 2e-6 : 2e-5; }

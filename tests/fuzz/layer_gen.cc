@@ -201,7 +201,7 @@ class Layers {
     Kind k = f == Factors::Wide || f == Factors::Bytes ? Kind::I32 : Kind::F32;
     UOp a = tensor::expand(tensor::reshape(v, dims({d[0], groups, 1, per, w[2], w[3], kh, kw})), dims(std::span<const i64>(full)));
     a = left(a, f);
-    UOp b = weight({m, per, kh, kw}, k == Kind::I32 ? Kind::I8 : f == Factors::Half ? Kind::BF16 : chance(10) ? Kind::F16 : Kind::F32);
+    UOp b = weight({m, per, kh, kw}, k == Kind::I32 ? Kind::I8 : f == Factors::Half ? Kind::BF16 : chance(10) ? Kind::F16 : chance(15) ? Kind::I8 : Kind::F32);
     b = tensor::expand(tensor::reshape(cast(b, k), dims({1, groups, out, per, 1, 1, kh, kw})), dims(std::span<const i64>(full)));
     UOp y = tensor::reduce(cast(a, k) * b, ReduceKind::Add, {3, 6, 7});
     y = cast(tensor::reshape(y, dims({d[0], m, w[2], w[3]})), Kind::F32);
@@ -245,13 +245,27 @@ class Layers {
     auto to = [&](UOp u, std::vector<i64>& s) { return tensor::expand(tensor::reshape(u, dims(std::span<const i64>(s))), dims(std::span<const i64>(full))); };
     return tensor::reduce(to(a, x) * to(b, y), ReduceKind::Add, {i64(full.size()) - 1});
   }
+  UOp widened(const std::vector<i64>& d) {  // weights kept in bytes, some with zero points
+    if (chance(60)) return cast(weight(d, Kind::I8), Kind::F32);
+    c_.storage.push_back(encode(values(Kind::U8, d, [&] {
+      std::vector<f64> v;
+      for (i64 i = count(d); i > 0; i--) v.push_back(f64(pick(125, 131)));
+      return v;
+    }())));
+    c_.graph.constants.push_back({str("w", c_.storage.size() - 1), Kind::U8, d, {}, nullptr});
+    UOp w = cast(tensor::constant(i64(c_.storage.size()) - 1, Kind::U8, dims(std::span<const i64>(d))), Kind::I32);
+    return cast(w - konst(Kind::I32, 128), Kind::F32);
+  }
   bool matmul() {
     Val& x = some(3);
     if (!x.u) return false;
     std::vector<i64> d = const_shape(x.u);
     i64 n = any({1, 3, 8, 16, 24, 32, 40, 65});
     if (d[0] * d[1] * d[2] * n > kMostWork) return false;
-    UOp w = chance(70) ? tensor::permute(weight({d[2], n}), Ints{1, 0}) : weight({n, d[2]});
+    bool by_rows = chance(70);
+    std::vector<i64> wd = by_rows ? std::vector<i64>{d[2], n} : std::vector<i64>{n, d[2]};
+    UOp w = chance(35) ? widened(wd) : weight(wd);
+    if (by_rows) w = tensor::permute(w, Ints{1, 0});
     UOp b = tensor::expand(tensor::reshape(w, dims({1, n, d[2]})), dims({d[0], n, d[2]}));
     return put(x, epilogue(product(x.u, b), 2));
   }

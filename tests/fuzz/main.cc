@@ -87,6 +87,7 @@ bool one_case(const fuzz::Options& o, bool layers, const std::string& stage, con
   guarded([&] {
     if (std::string bad = violation(Spec::Tensor, c.graph.sink); !bad.empty()) fail(bad);
     want = eval_graph(c.graph, c.inputs, c.vars);
+    fuzz::round_rows(c, &want);
     if (!dir.empty()) dump(fs::path(dir) / std::to_string(o.seed), c, want);
   });
   for (size_t k = 0; ok && k < fuzz::stages().size(); k++) {

@@ -14,6 +14,9 @@ struct Stage {
   bool asked = false;                         // runs only if --stage names it: slow
 };
 std::span<const Stage> stages();
+// Where sums are made of rows that are rounded to 16 bits (A16W8=1), want becomes what those give, by the interpreter, and the case's errors what another
+// order of the rest may change in them. False: there are no such sums. Throws where they are far from the exact ones.
+bool round_rows(Case& c, std::vector<Values>* want);
 const char* now_running();  // the kernel and its Opts, for the message of a crash
 std::string take_ran();    // a line for each kernel with Opts that has run since the last call
 
