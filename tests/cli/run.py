@@ -193,6 +193,33 @@ def weights_made_at_open_are_those_that_are_stored(b):
 
 
 @check
+def rows_of_two_bytes_by_constant_bytes(b):
+    rng = np.random.default_rng(4)
+    w, scale = rng.integers(90, 160, (96, 64)).astype(np.uint8), rng.uniform(0.01, 0.02, 64).astype(np.float32)
+    zero = rng.integers(120, 131, 64).astype(np.uint8)
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["f"], axis=1), helper.make_node("MatMul", ["x", "f"], ["y"])]
+    m = b.save("bytes.onnx", model(nodes, [value("x", ["n", 96])], [value("y", ["n", 64])], [("w", w), ("s", scale), ("z", zero)]))
+    centred = w.astype(np.float64) - zero
+    for name, wish in (("bytes", "1"), ("plain", "0")):
+        b.good("tgaot", "compile", m, "--var", "n=1..40", "-o", b.path(f"{name}.tgb"), env={"A16W8": wish})
+    b.good("tgaot", "retune", b.path("plain.tgb"), "-o", b.path("again.tgb"), env={"A16W8": "1"})
+    expect("retuned to the same bytes", read(b.path("again.tgb")) == read(b.path("bytes.tgb")), True)
+    for n in (1, 7, 40):
+        x = rng.standard_normal((n, 96)).astype(np.float32)
+        x[n // 2] = 0
+        file = b.npy(f"x{n}.npy", x)
+        for name in ("bytes", "plain"):
+            got = []
+            for threads in ("1", "2"):
+                b.good("tgb", "run", b.path(f"{name}.tgb"), "--input", f"x={file}", "--output", b.path("out"), env={"NUM_CPU_THREADS": threads})
+                got.append(np.load(b.path("out/0.npy")))
+            np.testing.assert_array_equal(got[0], got[1])
+            bound = np.abs(x).max(1, keepdims=True) * np.abs(centred).sum(0) / 64000 * scale
+            over = np.abs(got[0] - x.astype(np.float64) @ (centred * scale)) - bound - 1e-30
+            expect(f"{name}, {n} rows: within the bound", bool((over <= 0).all()), True)
+
+
+@check
 def compile_prints_the_share_of_each_stage_and_a_report(b):
     _, err = b.good("tgaot", "compile", several_kernels(b), "-o", b.path("m.tgb"), "--report", b.path("m.json"))
     for word in ("import", "fold", "schedule", "kernels", "codegen", "machine code", "packing", " %", " ms"):
