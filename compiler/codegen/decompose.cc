@@ -9,6 +9,7 @@
 #include "ir/bounds.h"
 #include "ir/eval_scalar.h"
 #include "ir/id_map.h"
+#include "ir/loops.h"
 #include "target/target.h"
 
 namespace tg {
@@ -112,10 +113,7 @@ class Decomposer {
   // --- memory of kinds under 8 bits ---------------------------------------------------------------------------------------------------
   static UOp buffer_of(UOp index) {
     while (index.is(Op::After)) index = index.src(0);
-    if (!index.is(Op::Index)) return index;
-    UOp b = index.src(0);
-    while (b.is(Op::After)) b = b.src(0);
-    return b;
+    return memory_of(index);
   }
   static bool packed(UOp index) {
     UOp b = buffer_of(index);
@@ -176,21 +174,18 @@ class Decomposer {
       return stored({at.src(0), shr(offset, per == 2 ? 1 : 2), {}, 0, 0}, sum, rest);
     }
     if (n == 1) return merged(place(at, k, offset), v, rest);
-    // One lane after the other, each seeing the byte that the one before it left.
     std::vector<UOp> all;
-    UOp buffer = at.src(0);
     for (int i = 0; i < n; i++) {
       UOp o = offset.dtype().lanes == 1 ? offset + i : node(Op::Extract, offset.dtype().scalar(), {offset}, i64(i));
       std::vector<UOp> mine = rest;
       if (lane_gate) mine[0] = node(Op::Extract, Kind::Bool, {rest[0]}, i64(i));
-      Bits b = place(at, k, o);
-      b.buffer = buffer;
-      all.push_back(merged(b, node(Op::Extract, Kind::U8, {v}, i64(i)), mine));
-      buffer = node(Op::After, buffer.dtype(), {at.src(0), all.back()});
+      all.push_back(merged(place(at, k, o), node(Op::Extract, Kind::U8, {v}, i64(i)), mine));
     }
     return all.size() == 1 ? all[0] : node(Op::Group, Kind::Void, std::span<const UOp>(all));
   }
+  // Each sees the byte that the one before it left: lanes, copies of a tile and nests that follow one another may share a byte.
   UOp merged(Bits b, UOp v, const std::vector<UOp>& rest) {
+    if (UOp* before = last_store_.find(memory_of(b.buffer))) b.buffer = final(node(Op::After, b.buffer.dtype(), {b.buffer, *before}));
     UOp shift = legal(b.shift);
     UOp hole = final_alu(Op::Shl, {konst(Kind::U8, b.mask), shift});
     UOp index = legal(node(Op::Index, Kind::U8, {b.buffer, b.byte}));
@@ -202,7 +197,9 @@ class Decomposer {
   UOp stored(Bits b, UOp v, const std::vector<UOp>& rest) {
     std::vector<UOp> s{legal(node(Op::Index, Kind::U8, {b.buffer, b.byte})), legal(v)};
     s.insert(s.end(), rest.begin(), rest.end());
-    return final(node(Op::Store, Kind::Void, std::span<const UOp>(s)));
+    UOp store = final(node(Op::Store, Kind::Void, std::span<const UOp>(s)));
+    last_store_.set(memory_of(b.buffer), store);
+    return store;
   }
 
   // --- casts --------------------------------------------------------------------------------------------------------------------------
@@ -408,6 +405,7 @@ class Decomposer {
 
   const DecompFlags& flags_;
   IdMap<UOp> to_;
+  IdMap<UOp> last_store_;  // by buffer of a kind under 8 bits
 };
 
 }  // namespace

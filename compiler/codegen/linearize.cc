@@ -82,23 +82,21 @@ class Linearizer {
   // A LOAD of what a STORE that reads it writes (a scatter that adds, a scan) sees the steps before: it stands in that STORE's loops, whatever
   // its index depends on.
   void find_rereads() {
-    auto memory = [](UOp u) {
-      if (u.is(Op::Index)) u = u.src(0);
-      while (u.is(Op::After)) u = u.src(0);
-      return u;
-    };
     std::map<u32, std::vector<UOp>> stores;
     for (UOp u : order_)
-      if (u.is(Op::Store)) stores[memory(u.src(0)).id()].push_back(u);
+      if (u.is(Op::Store)) stores[memory_of(u.src(0)).id()].push_back(u);
     Memo<u8> both;
     bool any = false;
     for (UOp u : order_)
-      if (u.is(Op::Load) && stores.count(memory(u.src(0)).id())) both[memory(u.src(0))] = any = true;
+      if (u.is(Op::Load) && stores.count(memory_of(u.src(0)).id())) both[memory_of(u.src(0))] = any = true;
     if (!any) return;
     for (auto& [id, list] : stores)
       for (UOp s : list) {
-        if (!both[memory(s.src(0))]) continue;
-        // Not below an AFTER: what it waits for is past.
+        if (!both[memory_of(s.src(0))]) continue;
+        // Not below an AFTER: what it waits for is past, but for another copy in the same loops (elements of one byte).
+        auto past = [&](UOp u) {
+          return u.is(Op::After) && std::any_of(u.src().begin() + 1, u.src().end(), [&](UOp e) { return !e.is(Op::Store) || closed_ranges(e) != closed_ranges(s); });
+        };
         Memo<u8> seen;
         std::vector<UOp> todo{s.src(1)};
         while (!todo.empty()) {
@@ -106,7 +104,7 @@ class Linearizer {
           todo.pop_back();
           if (seen[u] || u.is(Op::After)) continue;
           seen[u] = 1;
-          if (u.is(Op::Load) && memory(u.src(0)) == memory(s.src(0)) && !u.src(0).src(0).is(Op::After)) {
+          if (u.is(Op::Load) && memory_of(u.src(0)) == memory_of(s.src(0)) && !past(u.src(0).src(0))) {
             // Of several nests (the copies of PEEL): the loops that all of them are in.
             std::vector<UOp> loops = closed_ranges(s);
             auto [it, fresh] = rereads_.try_emplace(u.id(), loops);
