@@ -79,6 +79,16 @@ class Linearizer {
     }
   }
 
+  // The loops of a STORE in which the AFTER waits for others that write the same memory.
+  static std::vector<UOp> shared_loops(UOp after, UOp store) {
+    std::vector<UOp> loops, of = closed_ranges(store);
+    for (; after.is(Op::After); after = after.src(0))
+      for (UOp e : after.src().subspan(1))
+        for (UOp r : closed_ranges(e))
+          if (e.is(Op::Store) && memory_of(e.src(0)) == memory_of(store.src(0)) && std::find(of.begin(), of.end(), r) != of.end()) loops.push_back(r);
+    return loops;
+  }
+
   // A LOAD of what a STORE that reads it writes (a scatter that adds, a scan) sees the steps before: it stands in that STORE's loops, whatever
   // its index depends on.
   void find_rereads() {
@@ -93,10 +103,8 @@ class Linearizer {
     for (auto& [id, list] : stores)
       for (UOp s : list) {
         if (!both[memory_of(s.src(0))]) continue;
-        // Not below an AFTER: what it waits for is past, but for another copy in the same loops (elements of one byte).
-        auto past = [&](UOp u) {
-          return u.is(Op::After) && std::any_of(u.src().begin() + 1, u.src().end(), [&](UOp e) { return !e.is(Op::Store) || closed_ranges(e) != closed_ranges(s); });
-        };
+        // Not below an AFTER: what it waits for is past. But where that is a STORE of the same memory in the same loops (another element of a byte),
+        // its wait is one in these loops, whatever the address depends on.
         Memo<u8> seen;
         std::vector<UOp> todo{s.src(1)};
         while (!todo.empty()) {
@@ -104,9 +112,11 @@ class Linearizer {
           todo.pop_back();
           if (seen[u] || u.is(Op::After)) continue;
           seen[u] = 1;
-          if (u.is(Op::Load) && memory_of(u.src(0)) == memory_of(s.src(0)) && !past(u.src(0).src(0))) {
+          if (u.is(Op::Load) && memory_of(u.src(0)) == memory_of(s.src(0))) {
+            UOp after = u.src(0).src(0);
+            std::vector<UOp> loops = after.is(Op::After) ? shared_loops(after, s) : closed_ranges(s);
+            if (after.is(Op::After) && !loops.empty()) rereads_[after.id()] = loops;
             // Of several nests (the copies of PEEL): the loops that all of them are in.
-            std::vector<UOp> loops = closed_ranges(s);
             auto [it, fresh] = rereads_.try_emplace(u.id(), loops);
             if (!fresh) std::erase_if(it->second, [&](UOp r) { return std::find(loops.begin(), loops.end(), r) == loops.end(); });
           }
@@ -546,7 +556,7 @@ class Linearizer {
   std::vector<UOp> order_, out_, constants_;
   Memo<u8> template_, pushed_, other_reader_;
   Memo<Deps> deps_;
-  std::map<u32, Deps> rereads_, guards_;  // by LOAD
+  std::map<u32, Deps> rereads_, guards_;  // by LOAD, and AFTER behind it
   Memo<int> group_, home_, site_, node_item_, step_item_;  // item numbers are one more than the index, 0: none
   Memo<int> made_in_;
   Memo<UOp> value_;

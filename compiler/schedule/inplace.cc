@@ -91,7 +91,7 @@ bool repeats_rows(const Call& c, const Buffer& out) {
 
 // The scratch buffer that call `last` copies to another one that lives on, `kept`, if it may lie in that one's place: whoever reads the old
 // value in this round comes before the first call that writes the buffer, or is that call and reads element by element; and where the copy may not
-// run, neither does what makes the buffer.
+// run, neither does what makes the buffer; and whoever reads the buffer behind the copy still finds it there: nobody changes what was copied.
 bool may_replace(const Schedule& s, const std::vector<Calls>& loops, const Calls& round, size_t last) {
   u32 kept = s.calls[last].buffers[0], scratch = s.calls[last].buffers[1];
   size_t first = s.calls.size(), next = 0;
@@ -116,7 +116,13 @@ bool may_replace(const Schedule& s, const std::vector<Calls>& loops, const Calls
     if (slot < c.buffers.size() && (from < first || i > first || c.outputs != 1 || repeats_rows(c, s.buffers[kept]) || !element_by_element(c, i64(slot))))
       return false;
   }
-  return true;
+  bool changed = false, read = false;
+  for (size_t i = last + 1; i < s.calls.size(); i++) {
+    const Call& c = s.calls[i];
+    changed |= std::find(c.buffers.begin(), c.buffers.begin() + c.outputs, kept) != c.buffers.begin() + c.outputs;
+    read |= in(c, scratch);
+  }
+  return !changed || !read;
 }
 
 // Does the runtime itself read the buffer?

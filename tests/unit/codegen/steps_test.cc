@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "ir/eval_linear.h"
 #include "ir/spec.h"
 #include "ir/text.h"
 
@@ -594,3 +595,26 @@ TEST_F(Lists, AStoreThatIsWaitedForComesFirst) {
 }
 
 }  // namespace
+
+// --- elements under 8 bits --------------------------------------------------------------------------------------------------------------
+TEST_F(Steps, CopiesThatShareAByteSeeOneAnother) {
+  // Five elements as one tile, in two copies of a loop, and in a loop: each byte is read and stored again for each element.
+  const std::vector<f64> from = {-3, 12, 5, 9, 22}, u4 = {13, 12, 5, 9, 6}, i2 = {1, 0, 1, 1, -2};  // modulo 16; the low two bits with a sign
+  for (const char* kind : {"u4", "i2"})
+    for (const char* opts : {"", "UPCAST 0 5", "PEEL 0 2, UPCAST 0 2", "PEEL 0 3, UPCAST 0 3, UPCAST 100 2", "PADTO 0 8, UPCAST 0 4"}) {
+      Target target;
+      Kernel k;
+      k.target = &target;
+      k.ast = parse(str("%5 = CONST index 5\n%o = PARAM ", kind, " #0 %5\n%x = PARAM i32 #1 %5\n%i = RANGE index [0, 0, 0, 4] %5\n%to = INDEX ", kind,
+                        " %o %i\n%at = INDEX i32 %x %i\n%l = LOAD i32 %at\n%v = CAST ", kind, " %l\n%s = STORE void %to %v %i\n%k = SINK void %s"));
+      Slot slot;
+      slot.dims = {5}, slot.layout = Layout::row_major(slot.dims);
+      k.slots = {slot, slot};
+      Result<Kernel> q = with_opts(k, opts);
+      ASSERT_TRUE(q) << q.why();
+      bool small = kind[0] == 'i';
+      std::vector<Values> bufs{values(small ? Kind::I2 : Kind::U4, {5}, std::vector<f64>(5, 0)), values(Kind::I32, {5}, from)};
+      eval_linear(lower(*q).linear, bufs);
+      for (i64 i = 0; i < 5; i++) EXPECT_EQ(bufs[0].number(i), (small ? i2 : u4)[size_t(i)]) << kind << " [" << opts << "] element " << i;
+    }
+}

@@ -165,3 +165,18 @@ TEST_F(Control, WhatIsMadeBeforeALoopHasNoPlaceInItsRounds) {
       EXPECT_NE(s.buffers[s.calls[i].buffers[0]].kind, Buffer::Output) << s.calls[i].name;
     }
 }
+TEST_F(Control, WhatIsCopiedAndThenChangedStaysForItsOtherReaders) {
+  // Of each round's row: a is a scatter into it, b one into a copy of a; both are read afterwards.
+  UOp x = input({6, 8}), i = input({8}, Kind::I64), c = carry(0, {1, 8}), round = tensor::step(0, idx(5));
+  UOp zero = tensor::expand(tensor::reshape(konst(Kind::I64, 0), {idx(1), idx(1)}), {idx(1), idx(8)});
+  UOp at[] = {zero, tensor::reshape(i, {idx(1), idx(8)})}, one[] = {idx(1), idx(1)};
+  UOp row = tensor::shrink(x, {round, idx(0)}, {round + 1, idx(8)}, {one[0], one[1]});
+  UOp a = tensor::scatter(row, row, at, ScatterKind::Set), b = tensor::scatter(a, row, at, ScatterKind::Max);
+  UOp l = tensor::loop(0, idx(5), condition(), std::vector<UOp>{tensor::reshape(input({8}), {idx(1), idx(8)})}, yes(), std::vector<UOp>{tensor::flip(a, Ints{1}) + b + c}, {});
+  kernels(tensor::get(l, 0));
+  std::vector<u32> written;
+  for (const Call& k : s.calls)
+    if (k.name.starts_with("scatter")) written.push_back(k.buffers[0]);
+  ASSERT_EQ(written.size(), 2u);
+  EXPECT_NE(written[0], written[1]);
+}
