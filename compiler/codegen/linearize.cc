@@ -14,9 +14,10 @@ namespace {
 
 using Deps = std::vector<UOp>;  // RANGEs, by id
 
+bool by_id(UOp x, UOp y) { return x.id() < y.id(); }
 void merge(Deps& a, const Deps& b) {
   Deps r;
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r), [](UOp x, UOp y) { return x.id() < y.id(); });
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r), by_id);
   a.swap(r);
 }
 
@@ -46,6 +47,7 @@ class Linearizer {
     deps_[ast], group_[ast], value_[ast], node_item_[ast], step_item_[ast], home_[ast], site_[ast];
     find_templates();
     find_rereads();
+    find_waits();
     find_open_ranges();
     if (find_guards()) find_open_ranges();
     make_blocks(ast);
@@ -79,16 +81,6 @@ class Linearizer {
     }
   }
 
-  // The loops of a STORE in which the AFTER waits for others that write the same memory.
-  static std::vector<UOp> shared_loops(UOp after, UOp store) {
-    std::vector<UOp> loops, of = closed_ranges(store);
-    for (; after.is(Op::After); after = after.src(0))
-      for (UOp e : after.src().subspan(1))
-        for (UOp r : closed_ranges(e))
-          if (e.is(Op::Store) && memory_of(e.src(0)) == memory_of(store.src(0)) && std::find(of.begin(), of.end(), r) != of.end()) loops.push_back(r);
-    return loops;
-  }
-
   // A LOAD of what a STORE that reads it writes (a scatter that adds, a scan) sees the steps before: it stands in that STORE's loops, whatever
   // its index depends on.
   void find_rereads() {
@@ -103,8 +95,7 @@ class Linearizer {
     for (auto& [id, list] : stores)
       for (UOp s : list) {
         if (!both[memory_of(s.src(0))]) continue;
-        // Not below an AFTER: what it waits for is past. But where that is a STORE of the same memory in the same loops (another element of a byte),
-        // its wait is one in these loops, whatever the address depends on.
+        // Not below an AFTER: what it waits for is past, or has its place in these loops (find_waits).
         Memo<u8> seen;
         std::vector<UOp> todo{s.src(1)};
         while (!todo.empty()) {
@@ -112,10 +103,8 @@ class Linearizer {
           todo.pop_back();
           if (seen[u] || u.is(Op::After)) continue;
           seen[u] = 1;
-          if (u.is(Op::Load) && memory_of(u.src(0)) == memory_of(s.src(0))) {
-            UOp after = u.src(0).src(0);
-            std::vector<UOp> loops = after.is(Op::After) ? shared_loops(after, s) : closed_ranges(s);
-            if (after.is(Op::After) && !loops.empty()) rereads_[after.id()] = loops;
+          if (u.is(Op::Load) && memory_of(u.src(0)) == memory_of(s.src(0)) && !u.src(0).src(0).is(Op::After)) {
+            std::vector<UOp> loops = closed_ranges(s);
             // Of several nests (the copies of PEEL): the loops that all of them are in.
             auto [it, fresh] = rereads_.try_emplace(u.id(), loops);
             if (!fresh) std::erase_if(it->second, [&](UOp r) { return std::find(loops.begin(), loops.end(), r) == loops.end(); });
@@ -124,9 +113,47 @@ class Linearizer {
         }
       }
     for (auto& [id, ranges] : rereads_) {
-      std::sort(ranges.begin(), ranges.end(), [](UOp a, UOp b) { return a.id() < b.id(); });
+      std::sort(ranges.begin(), ranges.end(), by_id);
       ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
     }
+  }
+
+  // An AFTER waits in each round of the loops that the STORE that reads it shares with those that it waits for, also where no address depends on
+  // them: of a loop whose gate holds in its first round alone, say.
+  void find_waits() {
+    if (std::none_of(order_.begin(), order_.end(), [](UOp u) { return u.is(Op::After); })) return;
+    Memo<Deps> around;  // loops of all STOREs that read a node
+    Memo<u8> read;
+    around[order_.back()];
+    for (size_t i = order_.size(); i-- > 0;) {  // users before their sources
+      UOp u = order_[i];
+      if (u.is(Op::After)) {
+        Deps shared;
+        for (UOp e : u.src().subspan(1)) merge(shared, loops_of(e));
+        Deps here;
+        std::set_intersection(around[u].begin(), around[u].end(), shared.begin(), shared.end(), std::back_inserter(here), by_id);
+        if (!here.empty()) waits_[u.id()] = here;
+      }
+      Deps here = u.is(Op::Store) ? loops_of(u) : around[u];
+      for (size_t k = 0; k < u.nsrc(); k++) {
+        UOp s = u.src(k);
+        Deps both = u.is(Op::After) && k > 0 ? Deps{} : here;
+        if (read[s]) {
+          Deps old = std::move(around[s]), now;
+          std::set_intersection(old.begin(), old.end(), both.begin(), both.end(), std::back_inserter(now), by_id);
+          both = std::move(now);
+        }
+        read[s] = 1, around[s] = std::move(both);
+      }
+    }
+  }
+  static Deps loops_of(UOp e) {
+    Deps d;
+    if (e.is(Op::Group))
+      for (UOp x : e.src()) merge(d, loops_of(x));
+    if (e.is(Op::Store)) d = closed_ranges(e);
+    std::sort(d.begin(), d.end(), by_id);
+    return d;
   }
 
   // deps_: the loops a node's value depends on. Accumulators that share a loop share the union.
@@ -147,7 +174,8 @@ class Linearizer {
         if (!u.is(Op::Sink))
           for (UOp s : u.src()) merge(d, deps_[s]);
         if (u.is(Op::Range)) merge(d, {u});
-        if (auto it = rereads_.find(u.id()); it != rereads_.end()) merge(d, it->second);
+        for (auto* known : {&rereads_, &waits_})
+          if (auto it = known->find(u.id()); it != known->end()) merge(d, it->second);
         if (auto it = guards_.find(u.id()); it != guards_.end()) merge(d, it->second);
         if (closes(u)) {
           std::vector<UOp> c = closed_ranges(u);
@@ -175,7 +203,6 @@ class Linearizer {
     for (UOp u : order_.back().src())
       for (UOp r : closed_ranges(u)) outermost[r] = 1;
     around[order_.back()];
-    auto by_id = [](UOp x, UOp y) { return x.id() < y.id(); };
     auto outside_row = [](Deps& d, UOp closer) {
       for (UOp c : closed_ranges(closer)) std::erase_if(d, [&](UOp r) { return r.arg<RangeArg>().id == c.arg<RangeArg>().id; });
     };
@@ -556,7 +583,7 @@ class Linearizer {
   std::vector<UOp> order_, out_, constants_;
   Memo<u8> template_, pushed_, other_reader_;
   Memo<Deps> deps_;
-  std::map<u32, Deps> rereads_, guards_;  // by LOAD, and AFTER behind it
+  std::map<u32, Deps> rereads_, guards_, waits_;  // by LOAD; by AFTER
   Memo<int> group_, home_, site_, node_item_, step_item_;  // item numbers are one more than the index, 0: none
   Memo<int> made_in_;
   Memo<UOp> value_;

@@ -618,3 +618,61 @@ TEST_F(Steps, CopiesThatShareAByteSeeOneAnother) {
       for (i64 i = 0; i < 5; i++) EXPECT_EQ(bufs[0].number(i), (small ? i2 : u4)[size_t(i)]) << kind << " [" << opts << "] element " << i;
     }
 }
+
+// --- waiting ----------------------------------------------------------------------------------------------------------------------------
+TEST_F(Steps, AWaitStandsInTheLoopsThatItShares) {
+  // Rounds over a row, each clipping what the one before left. Of the tile's copies only the first has values in a second round of the outer loop,
+  // so the addresses of the others name no loop at all.
+  Target target;
+  target.vector_bytes = 64;
+  Kernel k;
+  k.target = &target;
+  k.ordered = {0};
+  k.ast = parse(R"(
+    %zero = CONST index 0
+    %one = CONST index 1
+    %two = CONST index 2
+    %64 = CONST index 64
+    %n = VAR index "n" %zero %64 %one
+    %rows = PARAM f32 #0 %two %n
+    %i = RANGE index [1, 0, 0, 4] %n
+    %first = INDEX f32 %rows %zero %i
+    %x = PARAM f32 #2 %n
+    %xi = INDEX f32 %x %i
+    %start = LOAD f32 %xi
+    %begin = STORE void %first %start %i
+    %t = RANGE index [0, 0, 0, 4] %n
+    %t1 = ADD index %t %one
+    %next = FLOORMOD index %t1 %two
+    %to = INDEX f32 %rows %next %i
+    %begun = AFTER f32 %rows %begin
+    %last = FLOORMOD index %t %two
+    %from = INDEX f32 %begun %last %i
+    %old = LOAD f32 %from
+    %low = CONST f32 -8
+    %clipped = MAX f32 %old %low
+    %round = STORE void %to %clipped %i %t
+    %y = PARAM f32 #1 %n
+    %yi = INDEX f32 %y %i
+    %done = AFTER f32 %rows %begin %round
+    %end = FLOORMOD index %n %two
+    %at = INDEX f32 %done %end %i
+    %result = LOAD f32 %at
+    %out = STORE void %yi %result %i
+    %k = SINK void %begin %round %out)");
+  for (std::vector<i64> dims : {std::vector<i64>{2, 64}, {64}, {64}}) {
+    Slot slot;
+    slot.dims = dims, slot.layout = Layout::row_major(dims);
+    k.slots.push_back(slot);
+  }
+  Result<Kernel> q = with_opts(k, "PADTO 1 48, VECTOR 1 16, UPCAST 1 3");
+  ASSERT_TRUE(q) << q.why();
+  for (i64 n : {1, 17, 40, 64}) {
+    std::vector<f64> from, want;
+    for (i64 i = 0; i < n; i++) from.push_back(f64(i * 7 % 32 - 16)), want.push_back(std::max(from.back(), -8.0));
+    std::vector<f64> none(size_t(n), 0);
+    std::vector<Values> bufs{values(Kind::F32, {2 * n}, std::vector<f64>(size_t(2 * n), 0)), values(Kind::F32, {n}, none), values(Kind::F32, {n}, from)};
+    eval_linear(lower(*q).linear, bufs, {{"n", n}});
+    for (i64 i = 0; i < n; i++) EXPECT_EQ(bufs[1].number(i), want[size_t(i)]) << "element " << i << " of " << n;
+  }
+}
