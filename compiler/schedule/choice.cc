@@ -13,6 +13,7 @@
 #include "schedule/byte_product.h"
 #include "schedule/cost.h"
 #include "schedule/realize.h"
+#include "schedule/split_sum.h"
 #include "schedule/winograd.h"
 
 namespace tg {
@@ -40,7 +41,7 @@ void find_attention(const Graph& g, const Target& target, std::vector<Choice>& o
   for (UOp u : order) {
     std::optional<Attention> a = match_attention(u, users);
     if (!a || in.of[a->product] != in.of[u] || in.of[a->exp] != in.of[u]) continue;  // what a loop does not change is made before it
-    Choice choice;
+    Choice choice{Choice::Attention};
     choice.value = u;
     choice.label = str("attention ", a->batch, "x", a->queries, " queries ", a->keys, " keys, ", a->depth, " and ", a->width, " wide");
     choice.alternatives = {{"three kernels", split_attention_cycles(*a, target), 0}, {"one kernel", joined_attention_cycles(*a, target), 0}};
@@ -66,11 +67,64 @@ void find_byte_products(const Graph& g, const Target& target, std::vector<Choice
     if (in.in_loop(in.of[u], 0)) continue;  // a loop's rounds are few rows, and one call as they stand
     std::optional<ByteProduct> p = match_byte_product(u, g);
     if (!p) continue;
-    Choice choice;
+    Choice choice{Choice::Bytes};
     choice.value = u;
     choice.label = str("bytes ", p->rows, "x", p->depth, " by ", p->depth, "x", p->columns);
     choice.alternatives = {{"f32", widened_cycles(*p, target, constants), 0}, {"A16W8", byte_product_cycles(*p, target, constants), kByteProductError}};
     choice.picked = wish == 1 || choice.alternatives[1].cycles < kClearly * choice.alternatives[0].cycles;
+    out.push_back(std::move(choice));
+  }
+}
+
+void find_convolutions(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  i64 wish = settings::WINO();
+  if (wish == 0) return;
+  const i64 constants = bytes_of_constants(g);
+  for (UOp u : toposort(g.sink)) {
+    std::optional<Conv3> c = match_conv3(u);
+    if (!c) continue;
+    Choice choice{Choice::Convolution};
+    choice.value = u;
+    choice.label = str("conv ", c->taps[0], "x", c->taps[1], " ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
+    choice.alternatives = {{"direct", direct_cycles(*c, target, constants), 0},
+                           {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2)},
+                           {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4)}};
+    for (u32 i = 0; i < 3; i++) {
+      const Alternative& a = choice.alternatives[i];
+      if (wish == 1 && choice.picked == 0 && i > 0) choice.picked = i;
+      else if ((wish == 1 || a.error < kMostError) && a.cycles < choice.alternatives[choice.picked].cycles) choice.picked = i;
+    }
+    out.push_back(std::move(choice));
+  }
+}
+
+// Sums that no other choice is about.
+void find_sums(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  i64 wish = settings::SPLIT();
+  if (wish == 0) return;
+  std::vector<UOp> order = toposort(g.sink);
+  Memo<u8> taken;
+  for (const Choice& c : out) {
+    taken[c.value] = 1;
+    if (c.kind != Choice::Attention) continue;
+    for (std::vector<UOp> todo{c.value.src(0)}; !todo.empty();) {  // its softmax, down to the products: rows of one kernel
+      UOp u = todo.back();
+      todo.pop_back();
+      if (taken[u]) continue;
+      taken[u] = 1;
+      if (!u.is(Op::Reduce) || !u.src(0).is(Op::Mul)) todo.insert(todo.end(), u.src().begin(), u.src().end());
+    }
+  }
+  Regions in = regions(order, std::span(&g.sink, 1));
+  for (UOp u : order) {
+    if (!u.is(Op::Reduce) || taken[u] || in.of[u]) continue;
+    std::optional<SplitSum> s = match_split_sum(u, target, wish == 1);
+    if (!s || (wish != 1 && !s->worth) || match_conv3(u)) continue;
+    Choice choice{Choice::Sum};
+    choice.value = u;
+    choice.label = str("sum of ", s->terms, " for ", s->outputs, s->outputs == 1 ? " output" : " outputs");
+    choice.alternatives = {{"whole", s->whole_cycles, 0}, {str("in ", s->count, " parts"), s->split_cycles, 0}};
+    choice.picked = wish == 1 || s->split_cycles < kClearly * s->whole_cycles;
     out.push_back(std::move(choice));
   }
 }
@@ -92,25 +146,8 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   std::vector<Choice> out;
   find_attention(g, target, out);
   find_byte_products(g, target, out);
-  i64 wish = settings::WINO();
-  if (wish == 0) return out;
-  const i64 constants = bytes_of_constants(g);
-  for (UOp u : toposort(g.sink)) {
-    std::optional<Conv3> c = match_conv3(u);
-    if (!c) continue;
-    Choice choice;
-    choice.value = u;
-    choice.label = str("conv ", c->taps[0], "x", c->taps[1], " ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
-    choice.alternatives = {{"direct", direct_cycles(*c, target, constants), 0},
-                           {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2)},
-                           {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4)}};
-    for (u32 i = 0; i < 3; i++) {
-      const Alternative& a = choice.alternatives[i];
-      if (wish == 1 && choice.picked == 0 && i > 0) choice.picked = i;
-      else if ((wish == 1 || a.error < kMostError) && a.cycles < choice.alternatives[choice.picked].cycles) choice.picked = i;
-    }
-    out.push_back(std::move(choice));
-  }
+  find_convolutions(g, target, out);
+  find_sums(g, target, out);
   return out;
 }
 
@@ -119,6 +156,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   asked() = {};  // of other picks
   Graph r = g;
   std::map<u32, Attention> joined;  // by node id
+  std::map<u32, SplitSum> split;    // by node id
   Memo<std::vector<UOp>> users;
   bool known = false;
   struct Picked {
@@ -132,13 +170,23 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
     if (c.picked == 0) continue;
     if (!known) users = users_of(g.sink), known = true;
-    if (std::optional<Attention> a = match_attention(c.value, users)) {
+    if (c.kind == Choice::Attention) {
+      std::optional<Attention> a = match_attention(c.value, users);
+      TG_CHECK(a, "not a choice of this graph: ", c.label);
       joined.insert({c.value.id(), *a});
       continue;
     }
-    if (std::optional<ByteProduct> p = match_byte_product(c.value, g)) {
+    if (c.kind == Choice::Bytes) {
+      std::optional<ByteProduct> p = match_byte_product(c.value, g);
+      TG_CHECK(p, "not a choice of this graph: ", c.label);
       buffer[byte_product_input(*p)] = 1;
       bytes.insert({c.value.id(), std::move(*p)});
+      continue;
+    }
+    if (c.kind == Choice::Sum) {
+      std::optional<SplitSum> sum = match_split_sum(c.value, target, settings::SPLIT() == 1);
+      TG_CHECK(sum, "not a choice of this graph: ", c.label);
+      split.insert({c.value.id(), *sum});
       continue;
     }
     std::optional<Conv3> conv = match_conv3(c.value);
@@ -146,7 +194,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
     buffer[winograd_input(*conv)] = 1;
   }
-  if (picked.empty() && joined.empty() && bytes.empty()) return r;
+  if (picked.empty() && joined.empty() && bytes.empty() && split.empty()) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
   std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
@@ -189,6 +237,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     auto it = picked.find(u.id());
     if (auto j = joined.find(u.id()); j != joined.end()) to[u] = joined_attention(j->second, to, fixed);
     else if (auto b = bytes.find(u.id()); b != bytes.end()) to[u] = by_bytes(b->second, to[b->second.sum.src(0).src(b->second.x_side)]);
+    else if (auto j = split.find(u.id()); j != split.end()) to[u] = split_sum(j->second, src[0]);
     else if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);

@@ -11,11 +11,12 @@ namespace tg {
 
 struct Alternative {
   std::string name;   // "direct", "F(2,3)", "F(4,3)"
-  f64 cycles = 0;     // by the cost model, on one core
+  f64 cycles = 0;     // by the cost model, on one core; where the choice is how many cores find work, a mean over some
   f64 error = 0;      // beyond that of the plain sum: a bound on the largest error over the largest result, formats/README.md
 };
 
 struct Choice {
+  enum Kind : u8 { Convolution, Attention, Bytes, Sum } kind = Convolution;
   UOp value;                              // a node of the graph
   std::string label;                      // "conv 3x3 64->64 at 56x56"
   std::vector<Alternative> alternatives;  // the first is the graph as it stands

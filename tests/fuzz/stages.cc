@@ -33,13 +33,15 @@ void runs(const Call& call, const std::string& opts) {
 
 // What is scheduled. With WINO=1 every convolution that can be F(2,3) is: its transforms halve and quarter small integers, which is exact. Attention
 // is one kernel wherever it can be, but for ATTENTION=0.
-// With A16W8=1 sums by bytes are of two bytes an activation wherever that is legal, if this machine has the instruction.
+// With A16W8=1 sums by bytes are of two bytes an activation wherever that is legal, if this machine has the instruction. With SPLIT=1 sums are in parts.
 Graph chosen_graph(const Case& c) {
   std::vector<Choice> choices = find_choices(c.graph, host());
-  for (Choice& x : choices) {
-    bool bytes = x.alternatives[1].name == "A16W8";
-    x.picked = bytes ? settings::A16W8() == 1 : settings::WINO() == 1 || x.alternatives[1].name == "one kernel";
-  }
+  for (Choice& x : choices) switch (x.kind) {
+      case Choice::Convolution: x.picked = settings::WINO() == 1; break;
+      case Choice::Attention: x.picked = 1; break;
+      case Choice::Bytes: x.picked = settings::A16W8() == 1; break;
+      case Choice::Sum: x.picked = settings::SPLIT() == 1; break;
+    }
   return with_choices(c.graph, host(), choices);
 }
 
