@@ -100,6 +100,10 @@ Lowered lower(const Kernel& k) {
   ast = decompose(ast, flags);
   // From here every node is one that the target can spell.
   out.linear = linearize(ast, k.target->has_fma);
+  std::vector<i64> ahead;
+  for (size_t s = 0; s < k.slots.size(); s++)
+    if (k.slots[s].ahead) ahead.push_back(i64(s));
+  out.linear = prefetch(std::move(out.linear), ahead, k.target->l2_bytes / 2);
   if (settings::SPEC()) check(out.linear, "linearize");
   return out;
 }

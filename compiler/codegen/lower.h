@@ -29,6 +29,9 @@ UOp turn_strided(UOp ast);                                    // transpose.cc: s
 // linearize.cc: loops and accumulators, in order. fma: a sum's products are fused with it; the target has such an instruction.
 std::vector<UOp> linearize(UOp ast, bool fma = true);
 
+// prefetch.cc: panels of the constants in `slots` are asked for while the ones before them, of at most `most_bytes`, are worked on
+std::vector<UOp> prefetch(std::vector<UOp> linear, const std::vector<i64>& slots, i64 most_bytes);
+
 // The sources of a REDUCE that are not RANGEs.
 std::vector<UOp> reduce_values(UOp u);
 

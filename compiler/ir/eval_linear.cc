@@ -182,6 +182,7 @@ class Item {
         return;
       case Op::Load: return load(u);
       case Op::Store: return store(u);
+      case Op::Prefetch: return;
       case Op::Cast:
         for (i64 i = 0; i < lanes; i++) out[i] = eval_cast(u.dtype().kind, u.src(0).dtype().kind, lane(u.src(0), i));
         return;

@@ -274,6 +274,7 @@ const Row kLinear[] = {
     if (!to.is(Op::Index) || v.dtype().kind != to.dtype().kind || u.nsrc() > 3) return false;
     auto fits = [&](UOp s) { return s.dtype().lanes == 1 || s.dtype().lanes == v.dtype().lanes; };
     return fits(to.src(1)) && (u.nsrc() == 2 || (u.src(2).dtype().kind == Kind::Bool && fits(u.src(2)))); }},
+  {Op::Prefetch,           "names an INDEX of one lane",                [](UOp u) { return u.dtype().kind == Kind::Void && u.src(0).is(Op::Index) && scalar(u.src(0).src(1)); }},
   {Op::Broadcast,          "gives a scalar lanes",                      [](UOp u) { return scalar(u.src(0)) && u.src(0).dtype().kind == u.dtype().kind && !scalar(u); }},
   {Op::Lanes,              "counts lanes in an integer dtype",          [](UOp u) { return is_int(u.dtype()); }},
   {Op::HReduce,            "makes one of the lanes of its source",      [](UOp u) { return scalar(u) && u.src(0).dtype().kind == u.dtype().kind && reduces(u.arg_int(), u.dtype()); }},

@@ -85,6 +85,10 @@ void pack(Ctx& c) {
   for (size_t s = 0; s < c.k.slots.size(); s++)
     if (c.k.slots[s].constant) c.out.push_back({OptKind::Pack, i64(s)});
 }
+void prefetch(Ctx& c) {
+  for (size_t s = 0; s < c.k.slots.size(); s++)
+    if (c.k.slots[s].constant && !c.k.slots[s].ahead) c.out.push_back({OptKind::Prefetch, i64(s)});
+}
 void keep(Ctx& c) {
   for (i64 v = 0; v < i64(kept_values(c.k.ast).size()); v++)
     for (RowPlace p : {RowPlace::Out, RowPlace::Stack}) c.out.push_back({OptKind::Keep, v, i64(p)});
@@ -108,7 +112,7 @@ struct Row {
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},
-    {OptKind::Stage, stage},
+    {OptKind::Stage, stage},     {OptKind::Prefetch, prefetch},
 };
 
 }  // namespace

@@ -258,7 +258,10 @@ class Planner {
       if (rest > 1) try_opt({OptKind::Upcast, rows + 100, rest});
     }
     for (i64 s = 0; s < i64(k.slots.size()); s++)
-      if (k.slots[size_t(s)].constant) try_opt({OptKind::Pack, s, 0});
+      if (k.slots[size_t(s)].constant) {
+        try_opt({OptKind::Pack, s, 0});
+        if (p.mr >= 4) try_opt({OptKind::Prefetch, s});
+      }
     return k;
   }
 

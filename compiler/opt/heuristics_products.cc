@@ -178,7 +178,11 @@ bool Planner::contraction() {
   } else if (t.rows * t.vectors <= 4)
     for (i64 u : {4, 2})
       if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
-  for (i64 s : constants) apply({OptKind::Pack, s, 0});
+  for (i64 s : constants) {
+    apply({OptKind::Pack, s, 0});
+    // Where a vector serves few rows its hints would cost more than they win, but for what no cache holds.
+    if (!nest_ && (t.rows >= 4 || weight_bytes > k_.target->l3_bytes)) apply({OptKind::Prefetch, s});
+  }
   return true;
 }
 

@@ -10,10 +10,10 @@
 
 namespace tg {
 
-enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few };
-inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW"};
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH"};
 
-// target: axis id (PACK, STAGE: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
+// target: axis id (PACK, STAGE, PREFETCH: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {
   OptKind kind;
   i64 target = 0, arg = 0, arg2 = 0;
@@ -31,6 +31,7 @@ struct Slot {
   std::vector<i64> before, after;
   u64 fill = 0;           // bits of a CONST
   bool constant = false;  // its layout is free: the packer writes it as the kernel reads it
+  bool ahead = false;     // asked for before it is read (codegen/prefetch.cc)
 };
 
 struct Kernel {

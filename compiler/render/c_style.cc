@@ -358,6 +358,7 @@ class Writer {
         return line(std::string(lang_.barrier));
       case Op::Load: return load(u);
       case Op::Store: return store(u);
+      case Op::Prefetch: return line(str("__builtin_prefetch(&", value(u.src(0)), ", 0, 2);"));
       case Op::Cast: return define(u, cast_text(u));
       case Op::Bitcast: return define(u, bitcast_text(u));
       case Op::Broadcast: return broadcast(u);

@@ -16,7 +16,7 @@ struct Target {
   i64 vector_bytes = 16;                // widest vector register
   i64 vector_registers = 16;
   i64 fma_per_cycle_bytes = 32;         // bytes of f32 results an FMA pipe pair finishes a cycle
-  i64 l1_bytes = 32 << 10, l2_bytes = 1 << 20;
+  i64 l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   bool has_fma = false, has_f16c = false, has_avx512 = false, has_vnni = false, has_bf16 = false;
   bool masked_cheap = false;            // masked loads and stores cost no more than plain ones
   i64 max_tasks = 64;

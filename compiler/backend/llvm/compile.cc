@@ -170,6 +170,12 @@ class Emitter {
       }
       case Op::Load: v_[u.id()] = load(u); return;
       case Op::Store: return store(u);
+      case Op::Prefetch: {
+        // Read, into the second-level cache, data.
+        llvm::Value* p = address(u.src(0), u.src(0).dtype());
+        b_.CreateIntrinsic(Intrinsic::prefetch, {p->getType()}, {p, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+        return;
+      }
       case Op::Broadcast: {
         // A half is widened in all lanes, which is one instruction; a single one is put into a register by parts first.
         UOp x = u.src(0);
