@@ -64,7 +64,7 @@ class Prefetcher {
 
   void note(UOp load) {
     UOp ix = load.src(0);
-    if (load.nsrc() != 1 || !ix.is(Op::Index) || !ix.src(0).is(Op::Param) || ix.src(1).dtype().lanes != 1) return;
+    if (load.nsrc() != 1 || !ix.is(Op::Index) || !ix.src(0).is(Op::Param) || ix.src(1).dtype().lanes != 1 || bits(ix.dtype()) < 8) return;
     if (std::find(slots_.begin(), slots_.end(), ix.src(0).arg_int()) == slots_.end()) return;
     i64 at = 0;
     UOp offset = ix.src(1);

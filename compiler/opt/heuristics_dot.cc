@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ir/loops.h"
+#include "opt/planner.h"
 #include "opt/prepare.h"
 #include "opt/tc.h"
 
@@ -257,10 +258,13 @@ class Planner {
       try_opt({OptKind::Upcast, rows, p.mr});
       if (rest > 1) try_opt({OptKind::Upcast, rows + 100, rest});
     }
+    i64 served = 1;  // by each weight
+    for (const Axis* a : outs_)
+      if (std::none_of(std::begin(x_), std::end(x_), [&](const Operand& o) { return constant(o) && moves(o, a->ranges[0]).at_all; })) served *= a->size;
     for (i64 s = 0; s < i64(k.slots.size()); s++)
       if (k.slots[size_t(s)].constant) {
         try_opt({OptKind::Pack, s, 0});
-        if (p.mr >= 4) try_opt({OptKind::Prefetch, s});
+        if (heuristic::worth_asking(p.mr, served, k.slots[size_t(s)].layout.elems(), *k.target)) try_opt({OptKind::Prefetch, s});
       }
     return k;
   }

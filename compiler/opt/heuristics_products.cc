@@ -180,8 +180,7 @@ bool Planner::contraction() {
       if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
   for (i64 s : constants) {
     apply({OptKind::Pack, s, 0});
-    // Where a vector serves few rows its hints would cost more than they win, but for what no cache holds.
-    if (!nest_ && (t.rows >= 4 || weight_bytes > k_.target->l3_bytes)) apply({OptKind::Prefetch, s});
+    if (!nest_ && worth_asking(t.rows, served, weight_bytes, *k_.target)) apply({OptKind::Prefetch, s});
   }
   return true;
 }

@@ -13,6 +13,9 @@ namespace tg {
 enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch };
 inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH"};
 
+// Those whose target is a slot, and which have no argument.
+constexpr bool names_slot(OptKind k) { return k == OptKind::Pack || k == OptKind::Stage || k == OptKind::Prefetch; }
+
 // target: axis id (PACK, STAGE, PREFETCH: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {
   OptKind kind;

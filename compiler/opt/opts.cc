@@ -7,6 +7,7 @@
 //   PADTO a n      axis a runs to the next multiple of n; what lies outside is neither loaded nor stored
 //   TILE a n       a is split by n and its outer part becomes the outermost loop; 1: the whole loop moves
 //   PACK s         constant slot s lies in the order in which this kernel reads it
+//   PREFETCH s     the parts of constant slot s are asked for before they are read (codegen/prefetch.cc)
 //   KEEP v p       row value v is kept in place p between phases, not computed again (keep.cc)
 //   STAGE s        what a tile's sum reads of slot s is copied to the stack first, in the order in which it is read (stage.cc)
 //   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
@@ -29,7 +30,7 @@ namespace tg {
 std::string Opt::str() const {
   std::string s = tg::str(kOptNames[int(kind)], " ", target);
   if (part) s += tg::str("/", int(part));
-  if (kind != OptKind::Pack && kind != OptKind::Stage) s += tg::str(" ", arg);
+  if (!names_slot(kind)) s += tg::str(" ", arg);
   if (arg2) s += tg::str(" ", arg2);
   return s;
 }
@@ -62,7 +63,7 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     size_t slash = target.find('/');
     number(target.substr(0, slash), &o.target);
     if (slash != target.npos) number(target.substr(slash + 1), &o.part);
-    if (o.kind != OptKind::Pack && o.kind != OptKind::Stage)
+    if (!names_slot(o.kind))
       number(arg, &o.arg);
     else
       good &= arg.empty();
@@ -103,6 +104,7 @@ R apply(const Kernel& k, const Opt& o) {
     case OptKind::Peel: return opt::peel(k, o);
     case OptKind::Keep: return keep(k, o);
     case OptKind::Stage: return stage(k, o);
+    case OptKind::Prefetch: return opt::prefetch(k, o);
     case OptKind::Few: return few(k, o);
     case OptKind::Tc: {
       std::string why = refuse_tc(k, o);

@@ -1,4 +1,4 @@
-// PACK: a constant lies in the order in which the loops read it.
+// Opts of constants. PACK: one lies in the order in which the loops read it. PREFETCH: it is asked for before it is read.
 #include <algorithm>
 
 #include "ir/bounds.h"
@@ -123,6 +123,15 @@ R pack(const Kernel& k, const Opt& o) {
         if (bounds(u.src(0).src(axis + 1)).hi >= covered)
           return R::no("axis ", axis, " of slot ", o.target, " is read beyond its first loops");
       }
+  n.opts.push_back(o);
+  return n;
+}
+
+R prefetch(const Kernel& k, const Opt& o) {
+  if (o.target < 0 || o.target >= i64(k.slots.size()) || !k.slots[size_t(o.target)].constant) return R::no("slot ", o.target, " is no constant");
+  if (k.slots[size_t(o.target)].ahead) return R::no("slot ", o.target, " is asked for already");
+  Kernel n = k;
+  n.slots[size_t(o.target)].ahead = true;
   n.opts.push_back(o);
   return n;
 }

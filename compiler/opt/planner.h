@@ -47,6 +47,12 @@ struct Version {
   Tile tile;
 };
 
+// Does PREFETCH win more than its hints cost? A weight comes from memory once for all `served` rows: a cycle or two, against one a row; hints are
+// issued in each round of a tile. Where a vector serves a few rows only, they take the place of loads: not unless no cache holds the weights.
+inline bool worth_asking(i64 tile_rows, i64 served, i64 weight_bytes, const Target& t) {
+  return tile_rows >= 4 ? served <= 256 : weight_bytes > t.l3_bytes;
+}
+
 class Planner {
  public:
   explicit Planner(Kernel k, bool nest = false) : k_(std::move(k)), nest_(nest) {}

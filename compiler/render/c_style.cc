@@ -358,7 +358,11 @@ class Writer {
         return line(std::string(lang_.barrier));
       case Op::Load: return load(u);
       case Op::Store: return store(u);
-      case Op::Prefetch: return line(str("__builtin_prefetch(&", value(u.src(0)), ", 0, 2);"));
+      case Op::Prefetch: {
+        Address a = address(u.src(0));
+        std::string p = str(value(a.buffer), " + ", value(a.offset));
+        return line(lang_.wide ? str("__builtin_prefetch(", p, ", 0, 2);") : str("prefetch(", p, ", 1);"));
+      }
       case Op::Cast: return define(u, cast_text(u));
       case Op::Bitcast: return define(u, bitcast_text(u));
       case Op::Broadcast: return broadcast(u);
