@@ -223,6 +223,27 @@ TEST_F(Compiled, GatherAndScatter) {
     %s = STORE void %oi %v)"),
             (V{8, 6, 4, 2, 0, 0, 0, 0}));
 }
+TEST_F(Compiled, WhatIsAskedForMayBeAnywhere) {
+  buffer(V{0}), buffer({6, 7});
+  for (const char* renderer : {"LLVM", "CLANG"}) {
+    Result<Target> t = cpu_target("native", renderer);
+    ASSERT_TRUE(t) << t.why();
+    EXPECT_EQ(run(R"(
+      %o = PARAM f32 #0
+      %x = PARAM f32 #1
+      %0 = CONST index 0
+      %1 = CONST index 1
+      %far = CONST index 1099511627776
+      %xf = INDEX f32 %x %far
+      %ask = PREFETCH void %xf
+      %xi = INDEX f32 %x %1
+      %v = LOAD f32 %xi
+      %oi = INDEX f32 %o %0
+      %s = STORE void %oi %v)", *t),
+              V{7})
+        << renderer;
+  }
+}
 TEST_F(Compiled, BoolsAreBytes) {
   buffer(V{0, 0, 0, 0, 0}, Kind::Bool), buffer({1, 5, 3, 0, 4});
   EXPECT_EQ(run(R"(
