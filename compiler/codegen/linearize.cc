@@ -156,7 +156,8 @@ class Linearizer {
     return d;
   }
 
-  // deps_: the loops a node's value depends on. Accumulators that share a loop share the union.
+  // deps_: the loops a node's value depends on. Accumulators that share a loop share the union, and so do STOREs into one row: what one of them writes
+  // anew in each round, as exponentials in the place of their row's elements (rows.cc), the others do too.
   void find_open_ranges() {
     std::map<std::vector<u32>, int> number;
     for (UOp u : order_)
@@ -166,6 +167,8 @@ class Linearizer {
         if (key.empty()) continue;
         group_[u] = number.try_emplace(key, int(number.size()) + 1).first->second;
       }
+    for (UOp u : order_)
+      if (u.is(Op::Store) && memory_of(u.src(0)).is(Op::Row)) group_[u] = number.try_emplace({memory_of(u.src(0)).id()}, int(number.size()) + 1).first->second;
     std::vector<Deps> joint(number.size() + 1);
     for (bool changed = true; changed;) {
       changed = false;

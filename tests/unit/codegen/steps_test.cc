@@ -676,3 +676,50 @@ TEST_F(Steps, AWaitStandsInTheLoopsThatItShares) {
     for (i64 i = 0; i < n; i++) EXPECT_EQ(bufs[1].number(i), want[size_t(i)]) << "element " << i << " of " << n;
   }
 }
+TEST_F(Steps, WhatARowIsWrittenOverWithIsMadeAnewInEachRound) {
+  // The doubles lie where the row's own elements did, of which the last is the same for every i.
+  Target target;
+  Kernel k;
+  k.target = &target;
+  k.ast = parse(R"(
+    %3 = CONST index 3
+    %4 = CONST index 4
+    %o = PARAM f32 #0 %3
+    %x = PARAM f32 #1 %3 %4
+    %i = RANGE index [0, 0, 0, 4] %3
+    %j = RANGE index [1, 0, 1, 5] %4
+    %xi = INDEX f32 %x %i %j
+    %got = LOAD f32 %xi
+    %inside = LT bool %j %3
+    %six = CONST f32 -6
+    %v = WHERE f32 %inside %got %six
+    %row = ROW f32 [0, 0] %4
+    %at = INDEX f32 %row %j
+    %fill = STORE void %at %v %j
+    %filled = AFTER f32 %row %fill
+    %k = RANGE index [1, 0, 2, 5] %4
+    %from = INDEX f32 %filled %k
+    %e = LOAD f32 %from
+    %twice = ADD f32 %e %e
+    %other = ROW f32 [1, 0] %4
+    %to = INDEX f32 %other %k
+    %double = STORE void %to %twice %k
+    %doubled = AFTER f32 %other %double
+    %m = RANGE index [1, 0, 3, 8] %4
+    %de = INDEX f32 %doubled %m
+    %d = LOAD f32 %de
+    %sum = REDUCE f32 [0] %d %m
+    %oi = INDEX f32 %o %i
+    %s = STORE void %oi %sum %i
+    %sink = SINK void %s)");
+  for (std::vector<i64> dims : {std::vector<i64>{3}, {3, 4}}) {
+    Slot slot;
+    slot.dims = dims, slot.layout = Layout::row_major(dims);
+    k.slots.push_back(slot);
+  }
+  Lowered low = lower(k);
+  EXPECT_EQ(std::count_if(low.linear.begin(), low.linear.end(), [](UOp u) { return u.is(Op::Row); }), 1);
+  std::vector<Values> bufs{values(Kind::F32, {3}, {0, 0, 0}), values(Kind::F32, {12}, {1, 2, 3, 100, 4, 5, 6, 100, 7, 8, 9, 100})};
+  eval_linear(low.linear, bufs);
+  for (i64 i = 0; i < 3; i++) EXPECT_EQ(bufs[0].number(i), f64(2 * (9 * i + 6 - 6)));
+}
