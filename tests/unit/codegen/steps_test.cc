@@ -719,7 +719,8 @@ TEST_F(Steps, WhatARowIsWrittenOverWithIsMadeAnewInEachRound) {
   }
   Lowered low = lower(k);
   EXPECT_EQ(std::count_if(low.linear.begin(), low.linear.end(), [](UOp u) { return u.is(Op::Row); }), 1);
-  std::vector<Values> bufs{values(Kind::F32, {3}, {0, 0, 0}), values(Kind::F32, {12}, {1, 2, 3, 100, 4, 5, 6, 100, 7, 8, 9, 100})};
+  const std::vector<f64> none(3, 0), from{1, 2, 3, 100, 4, 5, 6, 100, 7, 8, 9, 100};
+  std::vector<Values> bufs{values(Kind::F32, {3}, none), values(Kind::F32, {12}, from)};
   eval_linear(low.linear, bufs);
   for (i64 i = 0; i < 3; i++) EXPECT_EQ(bufs[0].number(i), f64(2 * (9 * i + 6 - 6)));
 }
