@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "opt/limits.h"
 
 namespace tg {
 
@@ -50,7 +51,7 @@ class Expander {
       RangeArg a = u.arg<RangeArg>();
       if (a.kind == AxisKind::Vector) lanes.push_back(a.id);
       if (a.kind != AxisKind::Upcast && a.kind != AxisKind::Unroll && a.kind != AxisKind::Dot) continue;
-      TG_CHECK(ranges_.size() < 24 && u.src(0).is_const(), "too many unrolled ranges");
+      TG_CHECK(ranges_.size() < kMostUnrolledRanges && u.src(0).is_const(), "an Opt was taken that gives more unrolled loops than can be numbered");
       ranges_.push_back(u);
     }
     if (ranges_.empty()) return ast;

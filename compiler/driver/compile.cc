@@ -84,24 +84,24 @@ struct Built {
   std::vector<CompiledKernel> compiled;
 };
 
-Built build(const Graph& folded, const Target& target, const TuneSources& sources, SearchLog* log, Report& report) {
+Built build(const Graph& folded, const Target& target, const TuneSources& sources, SearchClock clock, SearchLog* log, Report& report) {
   Built b;
   // One order of nodes, wherever the graph came from.
   b.graph = copy_graph(folded);
   Arena::Scope scope(*b.graph.arena);
   std::vector<Choice> choices = find_choices(b.graph, target);
   std::vector<std::string> notes;
-  settle_choices(b.graph, target, sources, &choices, log, &notes);
+  settle_choices(b.graph, target, sources, clock, &choices, log, &notes);
   report.choices(choices);
   b.chosen = with_choices(b.graph, target, choices, settings::DERIVE() != 0);
-  std::vector<LayoutPick> layouts = settle_layouts(b.chosen, target, sources, log, &notes);
+  std::vector<LayoutPick> layouts = settle_layouts(b.chosen, target, sources, clock, log, &notes);
   for (std::string& n : notes) report.note(std::move(n));
   b.sched = cached_schedule(b.graph, target, choices, &b.chosen, layouts);
   report.done("schedule");
 
   b.plan = plan_kernels(b.sched, target);
-  Tuned tuned = tune(b.plan, target, sources);
-  settle_whole(b.chosen, b.sched, b.plan, target, &tuned);
+  Tuned tuned = tune(b.plan, target, sources, clock);
+  settle_whole(b.chosen, b.sched, b.plan, target, clock, &tuned);
   for (std::string& n : tuned.notes) report.note(std::move(n));
   for (const auto& [_, e] : tuned.log.entries()) log->add(e);
   if (settings::BEAM() > 0) report.done("search");
@@ -116,7 +116,13 @@ void build_bundle(const std::vector<Graph>& folded, const Target& target, bundle
                   const TuneSources& sources, Report& report) {
   SearchLog log;
   std::vector<Built> built;
-  for (const Graph& g : folded) built.push_back(build(g, target, sources, &log, report));
+  f64 budget = settings::BEAM_BUDGET();
+  SearchClock clock(budget);
+  for (const Graph& g : folded) {
+    // What is left, to the variants that are left.
+    f64 share = budget > 0 ? std::max(1e-3, (budget - clock.spent()) / f64(folded.size() - built.size())) : 0;
+    built.push_back(build(g, target, sources, SearchClock(share), &log, report));
+  }
   if (o.instead) return o.instead(built[0].plan, built[0].compiled, target);
 
   std::vector<Captured> captured(built.size());

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -32,8 +31,6 @@ constexpr size_t kListsPerJob = 16, kNearest = 3, kNearKept = 32;
 constexpr f64 kLeastShare = 0.002;  // of the model's time: kernels below are left to the heuristics
 constexpr f64 kLeastWin = 0.985;    // of the heuristics' time, timed in turns: a winner takes no more
 constexpr size_t kFinalists = 3;
-
-f64 seconds() { return std::chrono::duration<f64>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 volatile sig_atomic_t interrupted = 0;
 
@@ -74,14 +71,15 @@ MeasuredProgram program_of(const CompiledKernel& k, const std::string& entry) { 
 // The search's view of one kernel.
 class KernelTools : public BeamTools {
  public:
-  KernelTools(const KernelJob& job, const Target& target, MeasureJob base, f64 base_ns, Workers& compilers, Workers& measurer, f64 deadline)
+  KernelTools(const KernelJob& job, const Target& target, MeasureJob base, f64 base_ns, Workers& compilers, Workers& measurer,
+              const SearchClock& clock)
       : job_(job),
         target_(target),
         measure_(std::move(base)),
         base_ns_(base_ns),
         compilers_(compilers),
         measurer_(measurer),
-        deadline_(deadline) {}
+        clock_(clock) {}
 
   std::vector<std::string> templates() override {
     return in_arena([&](const Kernel& plain) { return tg::templates(plain, action_limits()); });
@@ -151,7 +149,7 @@ class KernelTools : public BeamTools {
     }
     return m->ns;
   }
-  bool enough() override { return interrupted || seconds() > deadline_; }
+  bool enough() override { return interrupted || clock_.over(SearchPart::Kernels); }
 
   Result<Measured> measure(const Built& b, f64 best_ns, bool compare) {
     CompiledKernel k = CompiledKernel::parse(b.bytes);
@@ -186,7 +184,7 @@ class KernelTools : public BeamTools {
   MeasureJob measure_;
   f64 base_ns_;
   Workers &compilers_, &measurer_;
-  f64 deadline_;
+  const SearchClock& clock_;
   bool limited_ = false;
 };
 
@@ -198,7 +196,8 @@ struct Told {
 
 class Tuner {
  public:
-  Tuner(KernelPlan& plan, const Target& target, const TuneSources& sources) : plan_(plan), target_(target), from_(sources) {}
+  Tuner(KernelPlan& plan, const Target& target, const TuneSources& sources, const SearchClock& clock)
+      : plan_(plan), target_(target), from_(sources), clock_(clock) {}
 
   Tuned run() {
     for (const KernelJob& j : plan_.jobs) keys_.push_back(kernel_digest(j));
@@ -247,7 +246,7 @@ class Tuner {
   struct Kernel_ {
     CompiledKernel base;
     MeasureJob measure;
-    f64 base_ns = 0;
+    f64 base_ns = 0, base_estimate_ns = 0;
     i64 launches = 0;
     Digest near, key;
     std::vector<i64> sizes;
@@ -259,8 +258,7 @@ class Tuner {
 
   void search() {
     must_run_here(target_);
-    began_ = seconds();
-    f64 budget = settings::BEAM_BUDGET(), deadline = budget > 0 ? began_ + budget : 1e300;
+    began_ = clock_.spent();
     Interrupt interrupt;
     std::vector<CompiledKernel> compiled = compile_kernels(plan_, target_);
     Workers compilers(std::max<i64>(1, settings::PARALLEL()), {"/proc/self/exe", "worker"});
@@ -275,7 +273,7 @@ class Tuner {
         k.base = std::move(compiled[i]);
         describe(i, k);
         if (!settings::IGNORE_BEAM_CACHE()) cached += from_cache(i, k);
-        if (k.found) continue;
+        if (k.found || clock_.over(SearchPart::Kernels)) continue;
         progress.step(plan_.names[i]);
         WorkBytes bytes = measure_job_bytes(k.measure);
         Result<WorkBytes> a = measurer.run(std::span(&bytes, 1), 60)[0];
@@ -285,15 +283,18 @@ class Tuner {
           k.unfit = a.why();
       }
     }
+    estimate_bases(all, compilers);
     f64 total = 0;
     for (Kernel_& k : all) total += cost(k);
     std::vector<size_t> order;
-    i64 small = 0, unfit = 0, searched = 0, improved = 0;
+    i64 small = 0, untimed = 0, unfit = 0, searched = 0, improved = 0;
     for (size_t i = 0; i < all.size(); i++) {
       if (all[i].found) continue;
       if (!all[i].unfit.empty()) {
         unfit++;
         out_.notes.push_back(str("search: kernel ", plan_.names[i], " cannot be timed: ", all[i].unfit));
+      } else if (all[i].base_ns == 0) {
+        untimed++;
       } else if (cost(all[i]) < kLeastShare * total) {
         small++;
       } else {
@@ -303,14 +304,14 @@ class Tuner {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(all[a]) > cost(all[b]); });
     f64 left = 0;
     for (size_t i : order) left += std::sqrt(cost(all[i]));
-    f64 whole = left, search_began = seconds();
+    f64 whole = left, search_began = clock_.spent();
     {
       Progress progress("search", i64(order.size()));
       for (size_t i : order) {
-        if (interrupted || seconds() > deadline) break;
-        std::string eta = left < whole ? str(", about ", i64((seconds() - search_began) / (whole - left) * left), " s left") : "";
+        if (interrupted || clock_.over(SearchPart::Kernels)) break;
+        std::string eta = left < whole ? str(", about ", i64((clock_.spent() - search_began) / (whole - left) * left), " s left") : "";
         f64 before = all[i].base_ns;
-        search_one(i, all[i], compilers, measurer, deadline);
+        search_one(i, all[i], compilers, measurer);
         left -= std::sqrt(cost(all[i]));
         if (all[i].found) searched++, improved += all[i].found->opts != all[i].base.opts;
         char times[96];
@@ -333,7 +334,29 @@ class Tuner {
       }
     }
     if (interrupted) out_.kernels.clear();  // the user has no patience for whole models
-    summary(all, i64(order.size()), searched, improved, cached, small, unfit, was, is);
+    summary(all, i64(order.size()) + untimed, searched, improved, cached, small, unfit, was, is);
+  }
+
+  // What the cost model says of the heuristics' kernels that were timed.
+  void estimate_bases(std::vector<Kernel_>& all, Workers& compilers) {
+    std::vector<WorkBytes> jobs;
+    std::vector<size_t> of;
+    for (size_t i = 0; i < all.size(); i++)
+      if (all[i].base_ns > 0 && !all[i].found)
+        jobs.push_back(ProposeJob{plan_.jobs[i], {all[i].base.opts}, false}.bytes()), of.push_back(i);
+    std::vector<Result<WorkBytes>> answers = compilers.run(jobs, f64(settings::BEAM_TIMEOUT_SEC()));
+    for (size_t n = 0; n < of.size(); n++) {
+      if (!answers[n]) continue;
+      Result<Proposal> p = std::move(parse_proposals(*answers[n])[0]);
+      Kernel_& k = all[of[n]];
+      if (!p) continue;
+      k.base_estimate_ns = p->estimate_ns;
+      ranks_.push_back({p->estimate_ns, k.base_ns});
+      if (settings::DEBUG() < 2) continue;
+      clear_progress();
+      std::fprintf(stderr, "kernel %s (%s): %.2f us, estimate %.2f us\n", plan_.names[of[n]].c_str(), plan_.jobs[of[n]].entry.c_str(),
+                   k.base_ns * 1e-3, p->estimate_ns * 1e-3);
+    }
   }
 
   static f64 cost(const Kernel_& k) { return f64(k.launches) * (k.found ? k.found->base_ns : k.base_ns); }
@@ -389,13 +412,13 @@ class Tuner {
     cache::put("searches", key, {reinterpret_cast<const u8*>(text.data()), text.size()});
   }
 
-  void search_one(size_t i, Kernel_& k, Workers& compilers, Workers& measurer, f64 deadline) {
+  void search_one(size_t i, Kernel_& k, Workers& compilers, Workers& measurer) {
     if (settings::DEBUG() >= 2) {
       clear_progress();
       std::fprintf(stderr, "search %s (%s), %.2f us by the heuristics\n", plan_.names[i].c_str(), plan_.jobs[i].entry.c_str(),
                    k.base_ns * 1e-3);
     }
-    KernelTools tools(plan_.jobs[i], target_, k.measure, k.base_ns, compilers, measurer, deadline);
+    KernelTools tools(plan_.jobs[i], target_, k.measure, k.base_ns, compilers, measurer, clock_);
     std::vector<std::string> seeds{k.base.opts};
     SearchLog near = near_log(k);
     if (const LogEntry* e = from_.log.find(keys_[i])) seeds.push_back(e->opts);
@@ -407,10 +430,12 @@ class Tuner {
     BeamLimits limits;
     limits.width = settings::BEAM();
     limits.measured = settings::BEAM_ESTIMATE() ? std::max<i64>(12, 4 * settings::BEAM()) : 0;
+    if (settings::BEAM_ESTIMATE() == 2) limits.sample = true, limits.rounds = 1;
     limits.least_gain_ns = settings::BEAM_MIN_PROGRESS() * 1000;
     BeamResult r = beam(limits, seeds, tools);
     told_.proposed += r.proposed, told_.compiled += r.compiled, told_.measured += r.measured;
     for (auto& [why, n] : r.refused) told_.refused[why] += n;
+    pairs_.insert(pairs_.end(), r.ranks.begin(), r.ranks.end());
     if (f64 c = rank_correlation(r.ranks); std::isfinite(c)) correlations_.push_back({f64(r.ranks.size()), c});
 
     // The heuristics' kernel stays unless another one is faster when both are timed in turns.
@@ -435,14 +460,6 @@ class Tuner {
     if (!r.stopped) put_text(k.key, kept.text()), k.cached = true;
     remember(k, near, e);
     tell(i, r);
-    ranks_.push_back({estimate_of(r, best), e.ns});
-  }
-
-  // The estimate of what won, for the correlation over kernels.
-  static f64 estimate_of(const BeamResult& r, const std::string& opts) {
-    for (const Candidate& c : r.best)
-      if (c.p.opts == opts) return c.p.estimate_ns;
-    return r.ranks.empty() ? 0 : r.ranks[0].first;
   }
 
   void remember(const Kernel_& k, SearchLog near, const LogEntry& e) {
@@ -478,7 +495,7 @@ class Tuner {
   }
 
   void summary(const std::vector<Kernel_>& all, i64 open, i64 searched, i64 improved, i64 cached, i64 small, i64 unfit, f64 was, f64 is) {
-    f64 took = seconds() - began_;
+    f64 took = clock_.spent() - began_;
     char line[512];
     std::snprintf(line, sizeof line,
                   "search: %zu kernels: %lld searched, %lld better than the heuristics, %lld from the cache, %lld too small to matter%s; "
@@ -491,10 +508,14 @@ class Tuner {
       f64 weight = 0, sum = 0;
       for (auto [n, c] : correlations_) weight += n, sum += n * c;
       std::snprintf(line, sizeof line,
-                    "search: %lld candidates (%.0f a second), %lld compiled, %lld timed; rank correlation of the estimate %.2f among "
-                    "candidates of a kernel, %.2f among kernels",
-                    (long long)told_.proposed, f64(told_.proposed) / took, (long long)told_.compiled, (long long)told_.measured,
-                    weight > 0 ? sum / weight : std::nan(""), rank_correlation(ranks_));
+                    "search: %lld candidates (%.0f a second), %lld compiled, %lld timed", (long long)told_.proposed,
+                    f64(told_.proposed) / took, (long long)told_.compiled, (long long)told_.measured);
+      out_.notes.push_back(line);
+      std::snprintf(line, sizeof line,
+                    "search: rank correlation of estimate and time: %.2f over the heuristics' kernels (%zu), %.2f over all that was timed (%zu), "
+                    "%.2f within a kernel (mean of %zu)",
+                    rank_correlation(ranks_), ranks_.size(), rank_correlation(pairs_), pairs_.size(),
+                    weight > 0 ? sum / weight : std::nan(""), correlations_.size());
       out_.notes.push_back(line);
       // Refusals of what was compiled: the others are Opts that do not fit.
       std::vector<std::pair<i64, std::string>> why;
@@ -518,11 +539,13 @@ class Tuner {
   KernelPlan& plan_;
   const Target& target_;
   const TuneSources& from_;
+  const SearchClock& clock_;
   std::vector<Digest> keys_;
   Tuned out_;
   Told told_;
   f64 began_ = 0;
-  std::vector<std::pair<f64, f64>> correlations_, ranks_;
+  std::vector<std::pair<f64, f64>> correlations_;  // by kernel: pairs and their rank correlation
+  std::vector<std::pair<f64, f64>> ranks_, pairs_;         // estimate and time: of the heuristics' kernels, of every candidate timed
 };
 
 }  // namespace
@@ -533,7 +556,7 @@ Digest kernel_digest(const KernelJob& job) {
   return digest(std::span<const u8>(j.bytes()));
 }
 
-Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources) { return Tuner(plan, target, sources).run(); }
+Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources, SearchClock& clock) { return Tuner(plan, target, sources, clock).run(); }
 
 void replace_found(Tuned* t, size_t j, const std::string& opts) {
   Tuned::Kernel& k = t->kernels[j];

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "driver/kernels.h"
+#include "search/clock.h"
 #include "search/log.h"
 
 namespace tg::driver {
@@ -28,7 +29,7 @@ struct Tuned {
 
 // Sets `opts` of the plan's jobs. Searches where BEAM is above 0, costliest kernels first, until BEAM_BUDGET is spent or the user presses
 // Ctrl-C; what was found until then is kept, and in CACHEDB.
-Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources);
+Tuned tune(KernelPlan& plan, const Target& target, const TuneSources& sources, SearchClock& clock);
 
 // What a search of this kernel tried, for people; "" if CACHEDB does not know.
 std::string told(const Digest& kernel);

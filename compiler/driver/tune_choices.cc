@@ -1,7 +1,6 @@
 #include "driver/tune_choices.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -39,11 +38,11 @@ Digest key_of(const Target& t, const std::string& label, const std::vector<Alter
 
 class Settler {
  public:
-  Settler(const Target& t, const char* what, Make make) : t_(t), what_(what), make_(std::move(make)) {}
+  Settler(const Target& t, const char* what, SearchClock& clock, SearchPart part, Make make)
+      : t_(t), what_(what), clock_(clock), part_(part), make_(std::move(make)) {}
 
   void run(std::vector<Question> questions, const TuneSources& from, SearchLog* log, const Graph& g, std::vector<std::string>* notes) {
     i64 asked = 0, changed = 0, open = 0;
-    auto began = std::chrono::steady_clock::now();
     std::vector<Question> left;
     for (Question& q : questions) {
       const LogEntry* e = from.log.find(q.key);
@@ -63,8 +62,7 @@ class Settler {
     Context quiet{{settings::DEBUG, std::min<i64>(settings::DEBUG(), 1)}};
     for (Question& q : left) {
       progress.step(q.label);
-      f64 spent = std::chrono::duration<f64>(std::chrono::steady_clock::now() - began).count();
-      if (settings::BEAM_BUDGET() > 0 && spent > settings::BEAM_BUDGET() / 4) {
+      if (clock_.models_seconds(clock_.run_seconds(part_, kSeconds)) > clock_.left(part_)) {
         open++, log->add(entry(q));
         continue;
       }
@@ -81,7 +79,7 @@ class Settler {
       cache::put("searches", q.key, {reinterpret_cast<const u8*>(text.data()), text.size()});
     }
     notes->push_back(str("search: ", asked, " ", what_, " timed in the whole model, ", changed, " picked other than by the cost model",
-                         open ? str("; ", open, " not timed: a quarter of BEAM_BUDGET is spent") : ""));
+                         open ? str("; ", open, " not timed: their share of BEAM_BUDGET is spent") : ""));
   }
 
  private:
@@ -129,7 +127,7 @@ class Settler {
         models.push_back({&graphs[side], &schedules[side], plan_kernels(schedules[side], t_)});
       }
       std::string why;
-      std::vector<WholeTimes> t = time_models(models, t_, kSeconds, &why);
+      std::vector<WholeTimes> t = time_models(models, t_, clock_, part_, kSeconds, &why);
       q.pick(best);
       if (t.size() != 2) {
         notes->push_back(str("search: ", what_, " are left to the cost model: ", why));
@@ -147,13 +145,15 @@ class Settler {
 
   const Target& t_;
   const char* what_;
+  SearchClock& clock_;
+  SearchPart part_;
   Make make_;
 };
 
 }  // namespace
 
-void settle_choices(const Graph& g, const Target& target, const TuneSources& from, std::vector<Choice>* choices, SearchLog* log,
-                    std::vector<std::string>* notes) {
+void settle_choices(const Graph& g, const Target& target, const TuneSources& from, SearchClock& clock, std::vector<Choice>* choices,
+                    SearchLog* log, std::vector<std::string>* notes) {
   std::vector<Question> all;
   std::vector<std::vector<size_t>> members;  // by question: choices with one label
   for (size_t i = 0; i < choices->size(); i++) {
@@ -170,14 +170,14 @@ void settle_choices(const Graph& g, const Target& target, const TuneSources& fro
     all[q].pick = [choices, list = members[q]](u32 a) {
       for (size_t i : list) (*choices)[i].picked = a;
     };
-  Settler(target, "choices", [&](Graph* graph, Schedule* s) {
+  Settler(target, "choices", clock, SearchPart::Choices, [&](Graph* graph, Schedule* s) {
     *graph = with_choices(g, target, *choices, settings::DERIVE() != 0);
     *s = schedule(*graph, target);
   }).run(std::move(all), from, log, g, notes);
 }
 
-std::vector<LayoutPick> settle_layouts(const Graph& chosen, const Target& target, const TuneSources& from, SearchLog* log,
-                                       std::vector<std::string>* notes) {
+std::vector<LayoutPick> settle_layouts(const Graph& chosen, const Target& target, const TuneSources& from, SearchClock& clock,
+                                       SearchLog* log, std::vector<std::string>* notes) {
   auto has_choices = [](const SearchLog& l) {
     return std::any_of(l.entries().begin(), l.entries().end(), [](const auto& e) { return e.second.name == kChoiceName; });
   };
@@ -201,7 +201,7 @@ std::vector<LayoutPick> settle_layouts(const Graph& chosen, const Target& target
     Digest key = Hasher().add(key_of(target, q.label, q.alternatives)).add(q.key).done();
     all.push_back({key, q.label, &q.alternatives, 0, q.alternatives[0].cycles * f64(q.buffers.size()), [&picked, i](u32 a) { picked[i] = a; }});
   }
-  Settler(target, "layouts", [&](Graph* graph, Schedule* s) {
+  Settler(target, "layouts", clock, SearchPart::Layouts, [&](Graph* graph, Schedule* s) {
     *graph = chosen;
     *s = schedule(chosen, target, picks());
   }).run(std::move(all), from, log, chosen, notes);

@@ -158,7 +158,10 @@ i64 weight_bytes(const Graph& g) {
   return n;
 }
 
-std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why) {
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, SearchClock& clock, SearchPart part, f64 seconds,
+                                    std::string* why) {
+  f64 began = clock.spent();
+  seconds = clock.run_seconds(part, seconds);
   Folder folder;
   std::vector<std::string> files;
   for (const Timed& m : models) {
@@ -170,6 +173,7 @@ std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target&
   Workers measurer(1, {"/proc/self/exe", "worker"}, "measurer");
   WorkBytes job = whole_job_bytes(files, seconds);
   Result<WorkBytes> a = measurer.run(std::span(&job, 1), 600)[0];
+  clock.timed_models(clock.spent() - began, seconds);
   if (!a) {
     *why = a.why();
     return {};
@@ -179,13 +183,12 @@ std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target&
 
 namespace {
 
-// Of BEAM_BUDGET little is kept for the whole model; but what is found without it may lose.
-f64 seconds_of_whole() { return settings::BEAM_BUDGET() > 0 ? std::clamp(settings::BEAM_BUDGET() / 10, 0.3, 6.0) : 6; }
+constexpr f64 kSeconds = 6;
 
 class Whole {
  public:
-  Whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& t, Tuned* tuned)
-      : g_(g), s_(s), plan_(plan), t_(t), tuned_(tuned) {}
+  Whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& t, SearchClock& clock, Tuned* tuned)
+      : g_(g), s_(s), plan_(plan), t_(t), clock_(clock), tuned_(tuned) {}
 
   void run() {
     std::vector<Tuned::Kernel>& ks = tuned_->kernels;
@@ -252,7 +255,7 @@ class Whole {
       for (size_t j = 0; j < opts.size(); j++) models.back().plan.jobs[j].opts = opts[j];
     }
     std::string why;
-    std::vector<WholeTimes> t = time_models(models, t_, seconds_of_whole(), &why);
+    std::vector<WholeTimes> t = time_models(models, t_, clock_, SearchPart::Whole, kSeconds, &why);
     if (!why.empty()) tuned_->notes.push_back(str("search: ", why));
     for (const WholeTimes& x : t)
       if (x.steps.size() != plan_.uses.size()) return {};  // repeated or left out launches: kernels cannot be told apart
@@ -263,16 +266,17 @@ class Whole {
   const Schedule& s_;
   KernelPlan& plan_;
   const Target& t_;
+  SearchClock& clock_;
   Tuned* tuned_;
 };
 
 }  // namespace
 
-void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, Tuned* tuned) {
+void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, SearchClock& clock, Tuned* tuned) {
   if (tuned->kernels.empty()) return;
   // Texts of DEBUG are for the kernels of the bundle.
   Context quiet{{settings::DEBUG, std::min<i64>(settings::DEBUG(), 1)}};
-  Whole(g, s, plan, target, tuned).run();
+  Whole(g, s, plan, target, clock, tuned).run();
 }
 
 }  // namespace tg::driver

@@ -5,12 +5,13 @@
 #include "driver/tune.h"
 #include "ir/graph.h"
 #include "schedule/schedule.h"
+#include "search/clock.h"
 
 namespace tg::driver {
 
 // Changes the plan's Opts and the log where the whole model says so, and CACHEDB with them. Does nothing if nothing was searched in this
 // run or nothing differs from the heuristics.
-void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, Tuned* tuned);
+void settle_whole(const Graph& g, const Schedule& s, KernelPlan& plan, const Target& target, SearchClock& clock, Tuned* tuned);
 
 struct WholeTimes {
   f64 ns = 0;              // of a run
@@ -23,8 +24,9 @@ struct Timed {
   const Schedule* schedule;
   KernelPlan plan;
 };
-// Their times, run in turns for about `seconds`; empty, and why, if they cannot be timed.
-std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, f64 seconds, std::string* why);
+// Their times, run in turns for at most about `seconds`, less where the part's share ends; empty, and why, if they cannot be timed.
+std::vector<WholeTimes> time_models(std::span<const Timed> models, const Target& target, SearchClock& clock, SearchPart part, f64 seconds,
+                                    std::string* why);
 // Models with more weights than this are not timed as a whole: each way is a bundle of its own.
 constexpr i64 kMostTimedWeights = i64(1) << 30;
 i64 weight_bytes(const Graph& g);

@@ -18,5 +18,6 @@ R prefetch(const Kernel& k, const Opt& o);
 // where it is read (a loop over it outside one that it is written in). Empty: all is well.
 std::string not_nested(UOp ast);
 std::string not_whole(UOp ast);
+std::string too_many_unrolled(UOp ast);  // over kMostUnrolledRanges of them
 
 }  // namespace tg::opt

@@ -3,8 +3,18 @@
 #include <map>
 
 #include "opt/apply.h"
+#include "opt/limits.h"
 
 namespace tg::opt {
+namespace {
+
+bool unrolled(UOp u) {
+  if (!u.is(Op::Range)) return false;
+  AxisKind k = u.arg<RangeArg>().kind;
+  return k == AxisKind::Upcast || k == AxisKind::Unroll || k == AxisKind::Dot;
+}
+
+}  // namespace
 
 std::string not_whole(UOp ast) {
   std::vector<UOp> topo = toposort(ast);
@@ -64,6 +74,12 @@ std::string not_nested(UOp ast) {
     }
   }
   return "";
+}
+
+std::string too_many_unrolled(UOp ast) {
+  size_t n = 0;
+  for (UOp u : toposort(ast)) n += unrolled(u);
+  return n > kMostUnrolledRanges ? str("it would have ", n, " unrolled loops; at most ", kMostUnrolledRanges, " are taken") : "";
 }
 
 }  // namespace tg::opt

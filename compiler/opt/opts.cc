@@ -126,6 +126,7 @@ Result<Kernel> Kernel::with(const Opt& o) const {
   if (!r) return r;
   std::string why = opt::not_nested(r->ast);
   if (why.empty()) why = opt::not_whole(r->ast);
+  if (why.empty()) why = opt::too_many_unrolled(r->ast);
   if (why.empty()) why = shared_read(*r);
   return why.empty() ? r : R::no(why);
 }

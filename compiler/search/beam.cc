@@ -9,6 +9,7 @@ namespace tg {
 namespace {
 
 constexpr f64 kNear = 1.25;
+constexpr size_t kProposed = 512;  // at once: between them the clock is looked at
 
 class Search {
  public:
@@ -24,6 +25,7 @@ class Search {
         if (expanded.insert(c.p.opts).second)
           for (std::string& m : t_.moves(c.p.opts)) next.push_back(std::move(m));
       next = fresh(next);
+      if (l_.sample) next = drawn(std::move(next));
       if (next.empty()) break;
       f64 before = r_.best.empty() ? std::numeric_limits<f64>::infinity() : r_.best[0].ns;
       add(measure(ranked(next, l_.measured)));
@@ -47,18 +49,36 @@ class Search {
     return out;
   }
 
+  // Without regard to what it is: times of these say how good the estimate is from the best to the worst.
+  std::vector<std::string> drawn(std::vector<std::string> all) const {
+    std::vector<std::pair<u64, std::string>> keyed;
+    for (std::string& s : all) keyed.push_back({digest(std::string_view(s)).lo, std::move(s)});
+    std::sort(keyed.begin(), keyed.end());
+    all.clear();
+    // Some are refused, some are one kernel.
+    for (size_t i = 0; i < std::min(keyed.size(), size_t(4 * l_.measured)); i++) all.push_back(std::move(keyed[i].second));
+    return all;
+  }
+
   // New kernels by estimate, the `most` first ones; 0: all, in their order.
   std::vector<Proposal> ranked(const std::vector<std::string>& texts, i64 most) {
     std::vector<Proposal> out;
-    std::vector<Result<Proposal>> all = t_.propose(texts);
-    r_.proposed += i64(all.size());
-    for (Result<Proposal>& p : all) {
-      if (!p)
-        r_.refused[p.why()]++;
-      else if (shapes_.insert(p->shape).second)
-        texts_.insert(p->opts), out.push_back(std::move(*p));
+    for (size_t begin = 0; begin < texts.size() && !stop(); begin += kProposed) {
+      std::vector<Result<Proposal>> some =
+          t_.propose({texts.begin() + long(begin), texts.begin() + long(std::min(texts.size(), begin + kProposed))});
+      r_.proposed += i64(some.size());
+      for (Result<Proposal>& p : some) {
+        if (!p)
+          r_.refused[p.why()]++;
+        else if (shapes_.insert(p->shape).second)
+          texts_.insert(p->opts), out.push_back(std::move(*p));
+      }
     }
     if (most == 0) return out;
+    if (l_.sample) {
+      if (i64(out.size()) > most) out.resize(size_t(most));
+      return out;
+    }
     // What earlier rounds had no room for is still to be had, behind new ones of the same estimate.
     for (Proposal& p : passed_over_) out.push_back(std::move(p));
     passed_over_.clear();

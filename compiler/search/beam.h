@@ -39,6 +39,7 @@ struct BeamLimits {
   f64 least_gain = 0.01;  // of a round, for the search to go on
   f64 least_gain_ns = 10;
   i64 rounds = 16;
+  bool sample = false;  // `measured` of a round's candidates are drawn by the digest of their text, whatever their estimates
 };
 
 struct Candidate {

@@ -16,15 +16,20 @@ namespace tg {
 namespace {
 
 constexpr f64 kGhz = 3.6;
-constexpr f64 kFmaLatency = 4, kLoopOverhead = 1.0;
-constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 20, kMemoryBytesPerCycle = 7;
+constexpr f64 kFmaLatency = 4, kLoopOverhead = 0.4;
+constexpr f64 kWindow = 256;  // operations that are in flight at once
+constexpr f64 kL2BytesPerCycle = 32, kL3BytesPerCycle = 22, kMemoryBytesPerCycle = 7;
+constexpr f64 kL3Share = 8 << 20;  // of the last cache, whose rest is for others: a kernel over more than twice this runs from memory
 constexpr i64 kLine = 64, kWays = 8;
+constexpr f64 kFewConstants = 1 << 17;
 
 struct Loop {
   UOp range;  // null: the whole kernel, or its tasks
   int parent = -1;
   f64 trips = 1, times = 1;  // times: how often its body runs in all
   f64 arithmetic = 0, loads = 0, stores = 0, latency = 0;
+  f64 ops = 0;         // its instructions
+  int starts = 0;      // loop in which the accumulator of its chain is set anew
   i64 live = 0;        // vector registers at the fullest point of its own body
   bool inner = false;  // has loops inside
 };
@@ -59,6 +64,10 @@ std::optional<i64> at_task(UOp u, i64 task) {
   if (u.is_const()) return u.as_int();
   if (u.is(Op::Special)) return task;
   if (u.is(Op::Var)) return u.src(1).as_int();  // the largest
+  if (u.is(Op::Where)) {
+    auto c = at_task(u.src(0), task);
+    return c ? at_task(u.src(*c ? 1 : 2), task) : std::nullopt;
+  }
   if (u.nsrc() != 2) return {};
   auto a = at_task(u.src(0), task), b = at_task(u.src(1), task);
   if (!a || !b) return {};
@@ -75,19 +84,24 @@ std::optional<i64> at_task(UOp u, i64 task) {
     case Op::Shr: return *a >> *b;
     case Op::Shl: return *a << *b;
     case Op::And: return *a & *b;
+    case Op::Or: return *a | *b;
+    case Op::Lt: return *a < *b;
+    case Op::Le: return *a <= *b;
+    case Op::Eq: return *a == *b;
+    case Op::Ne: return *a != *b;
     default: return {};
   }
 }
-// Turns of a loop: with tasks of uneven shares, their mean.
+// Turns of a loop: with tasks of uneven shares, their mean; below 1 for what the first task does for all, as borders.
 f64 turns(UOp size, i64 tasks) {
   f64 sum = 0;
-  i64 n = std::min<i64>(tasks, 64);
+  i64 n = std::min<i64>(tasks, 1024);
   for (i64 t = 0; t < n; t++) {
     auto v = at_task(size, t);
     if (!v) return 8;
     sum += f64(*v);
   }
-  return std::max(sum / f64(n), 1.0);
+  return std::max(sum / f64(n), 1e-3);
 }
 
 class Model {
@@ -101,6 +115,7 @@ class Model {
     walk();
     liveness();
     for (const Group& g : groups_) loops_[size_t(g.loop)].loads += crowded(g);
+    for (Loop& l : loops_) l.latency *= exposed(l);
     Estimate e;
     e.uops = i64(list_.size());
     f64 body = 0;
@@ -109,7 +124,7 @@ class Model {
       // A loop that only stores a constant, as borders do, is done in wide stores.
       bool fill = i && !l.inner && l.loads == 0 && l.arithmetic <= 0.3 && l.latency == 0;
       if (fill) l.stores /= 4, l.arithmetic = 0;
-      f64 spill = f64(std::max<i64>(0, l.live - t_.vector_registers)) * 1.5;
+      f64 spill = f64(std::max<i64>(0, l.live - t_.vector_registers)) * 2;
       e.arithmetic += l.times * l.arithmetic, e.loads += l.times * l.loads, e.stores += l.times * l.stores;
       e.latency += l.times * l.latency, e.spills += l.times * spill;
       f64 overhead = i && !fill ? kLoopOverhead : 0;
@@ -117,11 +132,11 @@ class Model {
       body +=
           l.times * (std::max({l.arithmetic, l.loads, l.stores, l.latency, (l.arithmetic + l.loads + l.stores) / 3}) + spill + overhead);
       // Entering an inner loop empties the pipeline once.
-      if (i && !l.inner && !fill) body += l.times / l.trips * 6;
+      if (i && !l.inner && !fill) body += l.times / l.trips * 2;
     }
     traffic(e);
     f64 most = std::max({e.l2, e.l3, e.memory}), moved = most + 0.4 * (e.l2 + e.l3 + e.memory - most);
-    e.ns = (std::max(body, moved) + 0.3 * std::min(body, moved)) / kGhz;
+    e.ns = (std::max(body, moved) + 0.15 * std::min(body, moved)) / kGhz;
     return e;
   }
 
@@ -135,8 +150,17 @@ class Model {
     return std::max<i64>(1, (i64(d.lanes) * bits(d.kind) / 8 + t_.vector_bytes - 1) / t_.vector_bytes);
   }
 
+  // A chain that is set anew before it fills the window runs beside those that follow it.
+  f64 exposed(const Loop& l) const {
+    if (l.latency == 0) return 1;
+    f64 ops = l.ops * l.trips;
+    for (int i = l.parent; i > l.starts; i = loops_[size_t(i)].parent) ops = (ops + loops_[size_t(i)].ops) * loops_[size_t(i)].trips;
+    return std::clamp(ops / kWindow, 0.05, 1.0);
+  }
+
   void walk() {
     int at = 0;
+    std::map<u32, int> set_in;  // by accumulator: where it is stored first
     Memo<f64> depth;  // latency since an accumulator was read; below 0: does not depend on one
     for (UOp u : list_) {
       Loop* l = &loops_[size_t(at)];
@@ -160,14 +184,16 @@ class Model {
       for (UOp s : u.src())
         if (!s.is(Op::Reg) && !s.is(Op::After)) d = std::max(d, depth[s]);
       bool index = u.dtype().kind == Kind::Index && u.dtype().lanes == 1;
+      if (!index && u.dtype().kind != Kind::Void && !u.in(Op::Const | Op::Index | Op::Load | Op::Reg | Op::After)) 
+        l->ops += f64(std::max<i64>(1, registers(u.dtype())));
       if (u.in(Op::Load | Op::Store)) {
         UOp b = base_of(u.src(0));
         DType v = u.is(Op::Load) ? u.dtype() : u.src(1).dtype();
         if (b.is(Op::Reg)) {
           if (u.is(Op::Load))
             d = 0;
-          else
-            l->latency = std::max(l->latency, d);
+          else if (auto [it, first] = set_in.try_emplace(b.id(), at); !first && d > l->latency)
+            l->latency = d, l->starts = it->second;
         } else {
           access(u, b, v, at);
           if (u.is(Op::Store)) d = -1;
@@ -202,7 +228,7 @@ class Model {
     f64 bytes = f64(v.lanes) * std::max(8, bits(v.kind)) / 8;
     f64 cost;
     if (offset.lanes > 1)
-      cost = f64(offset.lanes) * (store ? 2.5 : 1.5);
+      cost = f64(offset.lanes) * (store ? 3.0 : 2.0);
     else if (gated && v.lanes > 1)
       cost = (t_.masked_cheap ? 1.0 : 2.0) * std::max(1.0, bytes / 64) * (store ? 2 : 0.6);
     else if (gated)
@@ -313,12 +339,13 @@ class Model {
     return footprint(g, inner) * times;
   }
 
-  // Copies of one access that lie in one set of the first cache, more of them than it has ways: each turn of the loop misses.
+  // Copies of one access that lie in one set of the first cache, more of them than it has ways: each turn of the loop misses. A few misses
+  // hide behind arithmetic.
   f64 crowded(const Group& g) const {
     std::map<i64, i64> sets;
     i64 way = t_.l1_bytes / kWays, most = 0;
     for (i64 x : g.offsets) most = std::max(most, ++sets[((x % way) + way) % way / kLine]);
-    return most > kWays ? f64(most) * 2.5 : 0;
+    return most > kWays ? f64(most) * (g.store || most >= 2 * kWays - 1 ? 2.5 : 1.0) : 0;
   }
 
   void traffic(Estimate& e) const {
@@ -339,9 +366,16 @@ class Model {
       if (size_t(g.slot) < slots_.size()) cap = f64(slots_[size_t(g.slot)].layout.elems() * 8);
       w = std::min(cap, std::max(w, footprint(g, g.strides.size())));
     }
-    for (auto [slot, bytes] : whole)
+    f64 touched = 0;
+    for (auto [slot, bytes] : whole) {
+      touched += bytes;
       if (size_t(slot) < slots_.size() && slots_[size_t(slot)].constant) memory += bytes;
+    }
+    // Few of them stay in the last cache from one run of the model to the next.
+    if (memory < kFewConstants) l3 = std::max(l3, memory), memory = 0;
     l3 = std::max(0.0, l3 - memory);  // the first time comes from further away
+    f64 beyond = l3 * std::clamp(touched / kL3Share - 1, 0.0, 1.0);
+    l3 -= beyond, memory += beyond;
     e.l2 = l2 / kL2BytesPerCycle, e.l3 = l3 / kL3BytesPerCycle, e.memory = memory / kMemoryBytesPerCycle;
   }
 

@@ -115,6 +115,21 @@ TEST_F(Opts, AFoldTakesUnrollAndLanes) {
   with(k, "UPCAST 0 3");
   with(k, "VECTOR 0 3");
 }
+// A reason, before codegen is asked for more copies than it can number.
+TEST_F(Opts, ManyUnrolledLoopsAreRefused) {
+  std::vector<i64> dims(25, 2);
+  std::vector<UOp> at_all;
+  UOp o = buffer(dims), x = buffer(dims);
+  for (int i = 0; i < 25; i++) at_all.push_back(loop(i, 2));
+  finish({store(at(o, at_all), load(x, at_all) + konst_f(Kind::F32, 1), at_all)});
+  Kernel q = k;
+  for (int i = 0; i < 24; i++) {
+    Result<Kernel> n = q.with({OptKind::Upcast, i, 2});
+    ASSERT_TRUE(n) << n.why();
+    q = std::move(*n);
+  }
+  EXPECT_EQ(refusal(q, "UPCAST 24 2"), "it would have 25 unrolled loops; at most 24 are taken");
+}
 TEST_F(Opts, SplitRefusals) {
   row_max(6, 8);
   EXPECT_EQ(refusal("UPCAST 0 4"), "axis 0 of size 6 is no multiple of 4");
