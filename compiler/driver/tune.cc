@@ -246,7 +246,7 @@ class Tuner {
   struct Kernel_ {
     CompiledKernel base;
     MeasureJob measure;
-    f64 base_ns = 0, base_estimate_ns = 0;
+    f64 base_ns = 0;
     i64 launches = 0;
     Digest near, key;
     std::vector<i64> sizes;
@@ -350,7 +350,6 @@ class Tuner {
       Result<Proposal> p = std::move(parse_proposals(*answers[n])[0]);
       Kernel_& k = all[of[n]];
       if (!p) continue;
-      k.base_estimate_ns = p->estimate_ns;
       ranks_.push_back({p->estimate_ns, k.base_ns});
       if (settings::DEBUG() < 2) continue;
       clear_progress();
