@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ir/loops.h"
+#include "opt/few.h"
 #include "opt/planner.h"
 #include "opt/prepare.h"
 #include "opt/tc.h"
@@ -14,6 +15,7 @@
 namespace tg {
 namespace {
 
+constexpr i64 kTail = 4;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Read {
@@ -218,6 +220,7 @@ class Planner {
         for (i64 mr = 1; mr <= std::min<i64>(m, 14); mr++) {
           if (mr * nv * sums_ + (row_.by_parts ? 2 * nv + 2 : nv + 1) > regs) break;
           if (rows && mr == 1 && m > 1) continue;
+          if (rows && rows->free && mr > kTail && mr % 2) continue;  // the tail's tiles have 4 and 2
           auto cycles = [&](i64 rs) {
             double all = double(rs * sums_);  // rows of either sum
             double dot = all * double(nv) * width * (row_.by_parts ? double(row_.group) : 1), loads = double(nv) * vector * width + all * scalar;
@@ -254,8 +257,23 @@ class Planner {
     try_opt({OptKind::Tile, lane, 1});
     if (p.rows && p.mr > 1) {
       i64 rows = p.rows->id, rest = p.rows->free ? 0 : p.rows->size % p.mr;
+      bool tasks = std::any_of(outs_.begin(), outs_.end(), [&](const Axis* a) {
+        return a->id != rows && (a->id == lane ? a->size / (p.lanes * p.vectors) : a->size) >= kTail;
+      });
+      if (p.rows->free && tasks && k_.ordered.empty() && !p.rows->divides(p.mr)) {
+        // Another loop is there for the tasks: what a full tile leaves goes in lower ones.
+        i64 at = rows;
+        for (i64 tile : {p.mr, kTail}) {
+          i64 left = remainder_of(k.ast, at);
+          if (tile > p.mr || (tile == kTail && p.mr <= kTail && at != rows) || !try_opt({OptKind::Peel, at, tile})) continue;
+          try_opt({OptKind::Upcast, at, tile});
+          at = left;
+        }
+        try_opt({OptKind::Upcast, at, at == rows ? p.mr : 2});
+        rows = -1;
+      }
       if (rest) try_opt({OptKind::Peel, rows, p.mr});
-      try_opt({OptKind::Upcast, rows, p.mr});
+      if (rows >= 0) try_opt({OptKind::Upcast, rows, p.mr});
       if (rest > 1) try_opt({OptKind::Upcast, rows + 100, rest});
     }
     i64 served = 1;  // by each weight
