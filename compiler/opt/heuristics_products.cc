@@ -28,6 +28,27 @@ Tile Planner::turned_tile(i64 m) const {
   return {lanes, 1, even_rows(m, std::max<i64>(1, k_.target->vector_registers - lanes - 6))};
 }
 
+std::optional<i64> Planner::without_gates(const std::vector<UOp>& loops, const std::vector<const Access*>& body, const Axis& lane) const {
+  auto gate_sees = [&](UOp r) {
+    return std::any_of(body.begin(), body.end(), [&](const Access* x) {
+      if (x->node.nsrc() != 3) return false;
+      std::vector<UOp> gate = toposort(x->node.src(1));
+      return std::find(gate.begin(), gate.end(), r) != gate.end() && std::find(gate.begin(), gate.end(), lane.ranges[0]) != gate.end();
+    });
+  };
+  if (loops.size() < 2 || !gate_sees(loops.back())) return {};
+  for (size_t i = loops.size() - 1; i-- > 0;) {
+    UOp r = loops[i];
+    if (!r.src(0).is_const() || gate_sees(r)) continue;
+    // The lines that it walks stay in the first cache until the next turn of the loop around it.
+    i64 size = r.src(0).as_int(), most = k_.target->l1_bytes / 64 / 8;
+    for (const Access* x : body)
+      if (auto l = linear_in(x->offset, r); l && !x->constant && l->factor * bits(x->node.dtype()) / 8 % (k_.target->l1_bytes / 8) == 0) most = 8;
+    if (size >= 2 && size <= most) return r.arg<RangeArg>().id;
+  }
+  return {};
+}
+
 bool Planner::contraction() {
   UOp red = main_reduce();
   if (!red) return false;
@@ -138,6 +159,7 @@ bool Planner::contraction() {
   i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
   UOp last = loops.back();
   i64 last_id = last.arg<RangeArg>().id, last_size = most(last.src(0));
+  std::optional<i64> inner = without_gates(loops, body, *lane);
   bool rows_free = rows && rows->free;
   std::vector<i64> constants;
   for (const Access* x : body)
@@ -178,6 +200,7 @@ bool Planner::contraction() {
   } else if (t.rows * t.vectors <= 4)
     for (i64 u : {4, 2})
       if (last_size > u && apply({OptKind::Unroll, last_id, u})) break;
+  if (inner) apply({OptKind::Swap, last_id, *inner});
   for (i64 s : constants) {
     apply({OptKind::Pack, s, 0});
     if (!nest_ && worth_asking(t.rows, served, weight_bytes, *k_.target)) apply({OptKind::Prefetch, s});

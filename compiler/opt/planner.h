@@ -84,6 +84,9 @@ class Planner {
   // The registers hold a block of turned vectors beside the sums.
   Tile turned_tile(i64 m) const;
   bool contraction();
+  // Masks of lanes at the border of a picture are worked out in each turn of the window's loop: a loop of the sum that no mask follows, to be the
+  // innermost one instead.
+  std::optional<i64> without_gates(const std::vector<UOp>& loops, const std::vector<const Access*>& body, const Axis& lane) const;
   // A sum over a window alone that slides along the lanes, as a depthwise convolution's over rows of one channel: all of the window is unrolled, so
   // that neighbouring rows share what they load.
   bool window_in_lanes(const Axis& lane, const std::vector<const Axis*>& outs, const std::vector<const Access*>& body, const std::vector<UOp>& loops);

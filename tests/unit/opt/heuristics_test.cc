@@ -167,6 +167,30 @@ TEST_P(Heuristics, AWindowThatSlidesAlongTheLanesIsUnrolled) {
     EXPECT_LE(loads, 6 * outputs) << opts_text(chosen_kernel.opts);
   }
 }
+// A convolution of few channels over a picture with lanes along its rows: masks follow the window, so channels are the innermost loop.
+TEST_P(Heuristics, MasksAreWorkedOutOutsideOfTheInnermostLoop) {
+  target.has_fma = true;
+  i64 width = 3 * GetParam().vector_bytes / 4;
+  UOp o = buffer({8, width}), x = buffer({4, width}), f = buffer({8, 4, 9}, true), n = loop(0, 8), w = loop(1, width);
+  UOp c = reduce_loop(2, 4), q = reduce_loop(3, 9);
+  UOp inside = lt(idx(3), w + q) & lt(w + q, idx(width + 4));
+  UOp tap = node(Op::Load, Kind::F32, {at(x, {c, w + q - 4}), inside, konst_f(Kind::F32, 0)});
+  finish({store(at(o, {n, w}), reduce(ReduceKind::Add, tap * load(f, {n, c, q}), {c, q}), {n, w})});
+  Kernel chosen_kernel = chosen();
+  same(k, chosen_kernel);
+  i64 masks = 0, sums = 0, depth = 0, innermost = 0;
+  std::vector<UOp> list = lower(chosen_kernel).linear;
+  for (UOp u : list) {
+    depth += u.is(Op::Range), depth -= u.is(Op::End);
+    if (u.is(Op::MulAcc)) sums++, innermost = depth;
+  }
+  for (UOp u : list) {
+    depth += u.is(Op::Range), depth -= u.is(Op::End);
+    masks += depth == innermost && u.dtype().kind == Kind::Bool && u.dtype().lanes > 1;
+  }
+  EXPECT_GT(sums, 0);
+  EXPECT_EQ(masks, 0) << opts_text(chosen_kernel.opts);
+}
 TEST_P(Heuristics, ATransposeIsTurnedInRegisters) {
   UOp o = buffer({64, 48}), x = buffer({48, 64}), i = loop(0, 64), j = loop(1, 48);
   finish({store(at(o, {i, j}), load(x, {j, i}), {i, j})});
