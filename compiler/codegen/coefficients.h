@@ -30,6 +30,10 @@ inline constexpr f32 kErfTail32[] = {-0x1.07cf12p-3f, -0x1.44d9dep-1f, -0x1.b7cb
 inline constexpr f32 kLogRatio32[] = {0x1.999a04p-2f, 0x1.2450d6p-2f, 0x1.dff3a2p-3f};
 // kExp2Fast32: relative error 2^-23.3125
 inline constexpr f32 kExp2Fast32[] = {0x1.62e42ap-1f, 0x1.ebf9b6p-3f, 0x1.c6b69ap-5f, 0x1.3ceca6p-7f, 0x1.5bffbap-10f};
+// kExpTable32: relative error 2^-33.1875
+inline constexpr f32 kExpTable32[] = {0x1p0f, 0x1.000088p-1f, 0x1.55559p-3f};
+// kExpTableFast32: relative error 2^-24.1484375
+inline constexpr f32 kExpTableFast32[] = {0x1.0000f8p0f, 0x1.000004p-1f};
 // kGelu32: relative error 2^-24.703125
 inline constexpr f32 kGelu32[] = {0x1.ffe11p-2f, -0x1.fe236cp-3f, 0x1.78b7bp-3f, -0x1.2ca678p-3f, 0x1.e15ab6p-4f, -0x1.75098p-4f, 0x1.1147e6p-4f, -0x1.737672p-5f, 0x1.e0458p-6f, -0x1.33bb9ep-6f, 0x1.489d2ap-7f, -0x1.c5c164p-9f, 0x1.0740a6p-9f, -0x1.152346p-9f, 0x1.a868a4p-11f};
 

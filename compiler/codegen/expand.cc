@@ -29,8 +29,8 @@ UOp instantiate(UOp expr, std::span<const std::pair<UOp, UOp>> values, int lanes
     for (UOp s : u.src()) src.push_back(to[s]);
     if (is_alu(u.op())) to[u] = alu(u.op(), src);
     else {
-      TG_CHECK(u.in(Op::Cast | Op::Bitcast), "not a FOLD's step: ", u.str());
-      to[u] = node(u.op(), u.dtype().scalar().vec(u16(lanes)), std::span<const UOp>(src));
+      TG_CHECK(u.in(Op::Cast | Op::Bitcast | Op::Lookup), "not a FOLD's step: ", u.str());
+      to[u] = Arena::current().make(u.op(), u.dtype().scalar().vec(u16(lanes)), src, u.node()->arg);
     }
   }
   return to[expr];

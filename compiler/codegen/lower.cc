@@ -13,14 +13,14 @@
 namespace tg {
 namespace {
 
-UOp lower_functions(UOp ast) {
+UOp lower_functions(UOp ast, bool tables) {
   Memo<UOp> to;
   for (UOp u : toposort(ast)) {
     std::vector<UOp> src;
     bool same = true;
     for (UOp s : u.src()) src.push_back(to[s]), same &= src.back() == s;
     UOp v = same ? u : with_src(u, src);
-    to[u] = v.in(kTranscendental) ? lower_transcendental(v) : v;
+    to[u] = v.in(kTranscendental) ? lower_transcendental(v, tables) : v;
   }
   return to[ast];
 }
@@ -82,14 +82,15 @@ Lowered lower(const Kernel& k) {
   ast = sums_in_floats(tasks_to_special(ast));
   ast = share_rows(ast);
   // While coordinates are logical: once they are sums, two loops over one row no longer look alike.
-  ast = lower_patterns(ast);
+  bool tables = k.target->lookup >= kTableEntries;
+  ast = lower_patterns(ast, tables);
   std::vector<Slot> slots = k.slots;
   for (UOp u : toposort(ast))  // nobody knows at compile time how far a buffer of free size may be read
     if (u.is(Op::Param) && std::any_of(u.src().begin(), u.src().end(), [](UOp d) { return !d.is_const(); })) slots[size_t(u.arg_int())].layout.pieces = {{0, 0}};
   ast = lower_offsets(ast, k.slots);
   ast = simplify(ast);
   // From here every access is INDEX(buffer, offset).
-  ast = lower_functions(ast);
+  ast = lower_functions(ast, tables);
   ast = expand(ast, dot_rows(*k.target));
   ast = simplify(ast);
   // From here no UPCAST, UNROLL or DOT range is left.

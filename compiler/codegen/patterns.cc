@@ -135,14 +135,14 @@ std::optional<UOp> gelu_operand(UOp u) {
 
 }  // namespace
 
-UOp lower_patterns(UOp ast) {
+UOp lower_patterns(UOp ast, bool tables) {
   Memo<UOp> to;
   std::vector<UOp> src, topo = toposort(ast);
   std::vector<UOp> any = ast.is(Op::Sink) ? maxima_of_softmaxes(ast, topo) : std::vector<UOp>{};
   for (UOp u : topo) {
     if (u.dtype() == DType(Kind::F32)) {
       if (maximum_below(u)) {
-        to[u] = exp_fast(to[u.src(0)]);
+        to[u] = exp_fast(to[u.src(0)], tables);
         continue;
       }
       if (u.is(Op::Div) && softmax_maximum(u.src(1))) {
@@ -150,11 +150,11 @@ UOp lower_patterns(UOp ast) {
         continue;
       }
       if (std::optional<UOp> x = sigmoid_operand(u)) {
-        to[u] = sigmoid_fast(to[*x]);
+        to[u] = sigmoid_fast(to[*x], tables);
         continue;
       }
       if (auto xy = half_tanh_operands(u)) {
-        UOp half = sigmoid_fast(to[xy->second] + to[xy->second]);
+        UOp half = sigmoid_fast(to[xy->second] + to[xy->second], tables);
         to[u] = xy->first ? to[xy->first] * half : half;
         continue;
       }

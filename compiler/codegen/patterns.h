@@ -10,6 +10,7 @@ namespace tg {
 //   1 / (1 + exp(-x))                sigmoid_fast
 //   x * 0.5 * (1 + tanh(y))          x * sigmoid_fast(2 y)
 //   x * 0.5 * (1 + erf(x / sqrt 2))  gelu_erf
-UOp lower_patterns(UOp ast);
+// tables: see transcendental.h.
+UOp lower_patterns(UOp ast, bool tables = false);
 
 }  // namespace tg

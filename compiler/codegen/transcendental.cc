@@ -81,9 +81,46 @@ Scaled exp_scaled(UOp x) {
   UOp r = fma(n.f, ln2.lo, fma(n.f, ln2.hi, x));
   return {num(x, 1) + fma(r * r, POLY(kExp, r), r), n.i};
 }
-UOp exp(UOp x) {
-  Scaled e = exp_scaled(clamp_exp(x));
-  return scale(e.value, e.n);
+
+// e^x for f32 by a table: x = n ln2/32 + f, and e^x = 2^(n/32) e^f. The table holds 2^(j/32) for the low five bits j of n less j in the places
+// that n << 18 takes, so that the sum of the two has exponent and number. kStep * 2^-15 stands for ln2/32 in units in which its product with n is
+// exact and x's factor kScale is 32/ln2 * kStep to 3e-11: f comes out of two fused operations.
+constexpr f64 kStep = 701.0 / 32768, kScale = 0x1.f9aa24p-1;
+Ints exp_table() {
+  Ints v;
+  for (i64 j = 0; j < kTableEntries; j++) v.push_back(wrap_int(Kind::I32, i64(std::bit_cast<u32>(f32(std::exp2(f64(j) / 32)))) - (j << 18)));
+  return v;
+}
+// e^x * 2^(up >> 23) for |x| < 350, where that is a normal number. c: e^f is 1 + c[0] f + c[1] f^2 ..
+template <size_t N>
+UOp exp_looked(UOp x, const f32 (&c)[N], UOp up = {}) {
+  static const Ints table = exp_table();
+  UOp t = fma(x, num(x, 32 * kLog2eHi), magic_of(x));
+  UOp f = fma(x, num(x, kScale), fma(t, num(x, -kStep), num(x, 0x1.8p23 * kStep)));
+  UOp bits = node(Op::Lookup, int_of(x), {bits_of(t)}, table) + shl(bits_of(t), 18);
+  UOp base = bitcast(up ? bits + up : bits, x.dtype());
+  auto power = [&](size_t i) { return num(x, c[i] / std::pow(kScale, f64(i + 1))); };
+  UOp p = power(N - 1);
+  for (size_t i = N - 1; i-- > 0;) p = fma(p, f, power(i));
+  return fma(f * base, p, base);
+}
+
+UOp exp(UOp x, bool tables) {
+  x = clamp_exp(x);
+  if (wide(x) || !tables) {
+    Scaled e = exp_scaled(x);
+    return scale(e.value, e.n);
+  }
+  // Away from the ends of the range first, so that one product rounds.
+  UOp below = lt(x, num(x, 0)), i = bits_of(x);
+  UOp up = where(below, konst(i.dtype(), i64(64) << 23), konst(i.dtype(), -(i64(2) << 23)));
+  return exp_looked(x, coef::kExpTable32, up) * where(below, num(x, 0x1p-64), num(x, 4));
+}
+// e^x of an f32 for x from -87 to 88: for functions that stay within 2 ulp.
+UOp exp_normal(UOp x, bool tables) {
+  if (tables) return exp_looked(x, coef::kExpTable32);
+  Scaled e = exp_scaled(x);
+  return e.value * pow2(e.n, x);
 }
 // 2^(hi + lo), |lo| far below 1.
 UOp exp2(UOp hi, UOp lo = {}) {
@@ -364,15 +401,14 @@ UOp cosh(UOp x) {
   UOp e = half_exp(abs(x));
   return e + num(x, 0.25) / e;
 }
-UOp tanh(UOp x) {
+UOp tanh(UOp x, bool tables) {
   UOp a = abs(x), two = num(a, 2);
   if (wide(x)) {
     Pair e = expm1(clamp(a + a, 0, 40));
     return sign_from(value(div(e, add(e, two))), x);
   }
   UOp z = a * a, near = fma(a * z, poly(z, coef::kTanh32), a);
-  Scaled e = exp_scaled(clamp(a + a, 0, 20));
-  UOp far = num(a, 1) - two / (e.value * pow2(e.n, a) + num(a, 1));
+  UOp far = num(a, 1) - two / (exp_normal(clamp(a + a, 0, 20), tables) + num(a, 1));
   return sign_from(where(lt(a, num(a, 0.625)), near, far), x);
 }
 // Above `far` the 1 under the root is lost, and the square may overflow.
@@ -415,13 +451,12 @@ UOp atanh(UOp x) {
 }
 
 // --- erf, pow -----------------------------------------------------------------------------------------------------------------------------
-UOp erf(UOp x) {
+UOp erf(UOp x, bool tables) {
   UOp a = abs(x), one = num(a, 1);
   UOp z = a * a, near = fma(a, POLY(kErf, z), a);
   if (!wide(x)) {
     UOp b = clamp(a, 0, 4);
-    Scaled e = exp_scaled(fma(b, poly(b, coef::kErfTail32), -b));
-    UOp far = one - e.value * pow2(e.n, a);
+    UOp far = one - exp_normal(fma(b, poly(b, coef::kErfTail32), -b), tables);
     return sign_from(where(lt(a, num(a, 0.92)), near, far), x);
   }
   UOp b = clamp(a, 1, 6);
@@ -454,9 +489,9 @@ UOp pow(UOp x, UOp y) {
   return where(alu(Op::Or, {eq(y, zero), eq(x, one)}), one, r);
 }
 
-UOp lower(Op op, UOp x, UOp y) {
+UOp lower(Op op, UOp x, UOp y, bool tables) {
   switch (op) {
-    case Op::Exp: return exp(x);
+    case Op::Exp: return exp(x, tables);
     case Op::Exp2: return exp2(x);
     case Op::Log: return log(x);
     case Op::Log2: return log2(x);
@@ -468,30 +503,31 @@ UOp lower(Op op, UOp x, UOp y) {
     case Op::Atan: return atan(x);
     case Op::Sinh: return sinh(x);
     case Op::Cosh: return cosh(x);
-    case Op::Tanh: return tanh(x);
+    case Op::Tanh: return tanh(x, tables);
     case Op::Asinh: return asinh(x);
     case Op::Acosh: return acosh(x);
     case Op::Atanh: return atanh(x);
-    case Op::Erf: return erf(x);
+    case Op::Erf: return erf(x, tables);
     case Op::Pow: return pow(x, y);
     default: TG_CHECK(false, info(op).name, " is not transcendental"); return {};
   }
 }
 }  // namespace
 
-UOp lower_transcendental(UOp u) {
+UOp lower_transcendental(UOp u, bool tables) {
   TG_CHECK(u.in(kTranscendental), "not a transcendental op: ", u.str());
   DType d = u.dtype();
   TG_CHECK(is_float(d) && !is_storage(d.kind), info(u.op()).name, " of ", name(d), ": f16, bf16, f32, f64 only");
   bool narrow = d.kind == Kind::F16 || d.kind == Kind::BF16;
   auto widen = [&](UOp s) { return narrow ? cast(s, like(s, Kind::F32)) : s; };
-  UOp r = lower(u.op(), widen(u.src(0)), u.nsrc() > 1 ? widen(u.src(1)) : UOp());
+  UOp r = lower(u.op(), widen(u.src(0)), u.nsrc() > 1 ? widen(u.src(1)) : UOp(), tables);
   return cast(r, d);
 }
 
 namespace {
-// e^x where it is a normal number.
-UOp exp_normal(UOp x) {
+// e^x for x from -87.3365 to 88, 4 ulp.
+UOp exp_quick(UOp x, bool tables) {
+  if (tables) return exp_looked(x, coef::kExpTableFast32);
   // With the bias in the magic number, the low bits of the sum are the exponent of 2^n.
   UOp magic = num(x, 0x1.8p23 + 127), log2e = num(x, kLog2eHi);
   UOp t = fma(x, log2e, magic);
@@ -501,13 +537,13 @@ UOp exp_normal(UOp x) {
 }
 }  // namespace
 
-UOp exp_fast(UOp x) {
+UOp exp_fast(UOp x, bool tables) {
   TG_CHECK(x.dtype().kind == Kind::F32, "exp_fast of ", name(x.dtype()));
-  return where(lt(x, num(x, -87.3365)), num(x, 0), exp_normal(x));
+  return where(lt(x, num(x, -87.3365)), num(x, 0), exp_quick(x, tables));
 }
-UOp sigmoid_fast(UOp x) {
+UOp sigmoid_fast(UOp x, bool tables) {
   TG_CHECK(x.dtype().kind == Kind::F32, "sigmoid_fast of ", name(x.dtype()));
-  return num(x, 1) / (exp_normal(clamp(alu(Op::Neg, {x}), -87.3, 88)) + num(x, 1));
+  return num(x, 1) / (exp_quick(clamp(alu(Op::Neg, {x}), -87.3, 88), tables) + num(x, 1));
 }
 UOp gelu_erf(UOp x) {
   TG_CHECK(x.dtype().kind == Kind::F32, "gelu_erf of ", name(x.dtype()));

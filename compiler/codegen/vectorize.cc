@@ -97,7 +97,7 @@ class Vectorizer {
       to_[u] = started(src[side], src[1 - side]);
       return;
     }
-    to_[u] = is_alu(u.op()) ? alu(u.op(), src) : node(u.op(), u.dtype().vec(u16(n)), std::span<const UOp>(src));
+    to_[u] = is_alu(u.op()) ? alu(u.op(), src) : Arena::current().make(u.op(), u.dtype().vec(u16(n)), src, u.node()->arg);
   }
 
   // Partial results of one reduce are combined as vectors, before their horizontal step.

@@ -38,6 +38,7 @@ void FoldBody::run(const Program& p, std::span<const u64> in, std::span<const u6
       regs_[i] = from[a.index];
     } else if (u.is(Op::Cast)) regs_[i] = eval_cast(u.dtype().kind, u.src(0).dtype().kind, regs_[s[0]]);
     else if (u.is(Op::Bitcast)) regs_[i] = eval_bitcast(u.dtype().kind, u.src(0).dtype().kind, regs_[s[0]]);
+    else if (u.is(Op::Lookup)) regs_[i] = eval_lookup(u.arg_ints(), regs_[s[0]]);
     else {
       u64 x[3] = {};
       for (size_t k = 0; k < s.size(); k++) x[k] = regs_[s[k]];

@@ -246,6 +246,7 @@ class Kernel {
       case Op::Get: return get(u.src(0)), states_[u.src(0)].at(u.arg_int());
       case Op::Cast: return eval_cast(u.dtype().kind, u.src(0).dtype().kind, get(u.src(0)));
       case Op::Bitcast: return eval_bitcast(u.dtype().kind, u.src(0).dtype().kind, get(u.src(0)));
+      case Op::Lookup: return eval_lookup(u.arg_ints(), get(u.src(0)));
       default: break;
     }
     if (!is_alu(u.op())) fail("the interpreter of the kernel form has no ", info(u.op()).name, ": ", u.str());

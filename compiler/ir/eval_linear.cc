@@ -189,6 +189,9 @@ class Item {
       case Op::Bitcast:
         for (i64 i = 0; i < lanes; i++) out[i] = eval_bitcast(u.dtype().kind, u.src(0).dtype().kind, lane(u.src(0), i));
         return;
+      case Op::Lookup:
+        for (i64 i = 0; i < lanes; i++) out[i] = eval_lookup(u.arg_ints(), lane(u.src(0), i));
+        return;
       case Op::Broadcast: std::fill(out, out + lanes, *reg(u.src(0))); return;
       case Op::Lanes:
         for (i64 i = 0; i < lanes; i++) out[i] = u64(wrap_int(u.dtype().kind, i));

@@ -26,6 +26,8 @@ ScalarFn scalar_fn(Op op, Kind k);  // fails on an op that the kind has not
 u64 eval_alu(Op op, DType d, std::span<const u64> src);
 
 // Float to integer truncates and saturates, NaN becomes 0; integers wrap; to bool is x != 0; to float rounds once.
+// LOOKUP of x among the numbers of its argument.
+inline u64 eval_lookup(std::span<const i64> of, u64 x) { return u64(of[x & (of.size() - 1)]); }
 u64 eval_cast(Kind to, Kind from, u64 v);
 inline u64 eval_bitcast(Kind to, Kind from, u64 v) { return from_bits(to, to_bits(from, v)); }
 

@@ -55,6 +55,12 @@ bool convert_holds(UOp u) {
   if (a.kind == Kind::Void || b.kind == Kind::Void || a.lanes != b.lanes) return false;
   return u.is(Op::Cast) || bits(a) == bits(b);
 }
+bool lookup_holds(UOp u) {
+  DType d = u.dtype();
+  size_t n = u.arg_ints().size();
+  return (d.kind == Kind::I32 || d.kind == Kind::U32) && u.src(0).dtype() == d && n > 1 && !(n & (n - 1)) &&
+         std::all_of(u.arg_ints().begin(), u.arg_ints().end(), [&](i64 v) { return wrap_int(d.kind, v) == v; });
+}
 bool const_holds(UOp u) {
   Kind k = u.dtype().kind;
   return k != Kind::Void && (is_float(k) || wrap_int(k, i64(u.arg_bits())) == i64(u.arg_bits()));
@@ -249,6 +255,7 @@ const Row kKernel[] = {
     FoldArg a = u.arg<FoldArg>();
     return all(u.src().subspan(a.inputs + 3 * a.states), [](UOp s) { return s.is(Op::Range); }); }},
   {Op::Get,                "names a state of a FOLD and has its dtype", get_holds},
+  {Op::Lookup,             "has numbers of its dtype, i32 or u32, which its source has too, 2^k of them", lookup_holds},
 };
 
 const Row kLinear[] = {
@@ -275,6 +282,7 @@ const Row kLinear[] = {
     auto fits = [&](UOp s) { return s.dtype().lanes == 1 || s.dtype().lanes == v.dtype().lanes; };
     return fits(to.src(1)) && (u.nsrc() == 2 || (u.src(2).dtype().kind == Kind::Bool && fits(u.src(2)))); }},
   {Op::Prefetch,           "names an INDEX of one lane",                [](UOp u) { return u.dtype().kind == Kind::Void && u.src(0).is(Op::Index) && scalar(u.src(0).src(1)); }},
+  {Op::Lookup,             "has numbers of its dtype, i32 or u32, which its source has too, 2^k of them", lookup_holds},
   {Op::Broadcast,          "gives a scalar lanes",                      [](UOp u) { return scalar(u.src(0)) && u.src(0).dtype().kind == u.dtype().kind && !scalar(u); }},
   {Op::Lanes,              "counts lanes in an integer dtype",          [](UOp u) { return is_int(u.dtype()); }},
   {Op::HReduce,            "makes one of the lanes of its source",      [](UOp u) { return scalar(u) && u.src(0).dtype().kind == u.dtype().kind && reduces(u.arg_int(), u.dtype()); }},

@@ -365,6 +365,7 @@ class Writer {
       }
       case Op::Cast: return define(u, cast_text(u));
       case Op::Bitcast: return define(u, bitcast_text(u));
+      case Op::Lookup: return lookup(u);
       case Op::Broadcast: return broadcast(u);
       case Op::Lanes: {
         std::vector<std::string> v;
@@ -393,6 +394,36 @@ class Writer {
         TG_CHECK(is_alu(u.op()), "not a linear op: ", u.str());
         return define(u, alu_text(u));
     }
+  }
+  // One instruction for 16 lanes of 32 numbers, where the compiler has it; else element by element from memory.
+  void lookup(UOp u) {
+    TG_CHECK(lang_.wide, lang_.name, " has no LOOKUP");
+    DType d = u.dtype();
+    i64 n = i64(u.arg_ints().size());
+    std::string list, at = value(u.src(0));
+    for (i64 v : u.arg_ints()) list += str(list.empty() ? "" : ", ", number(konst(d.scalar(), v)));
+    std::string table = str("static const ", scalar(d.kind), " {}[", n, "] __attribute__((aligned(64))) = {", list, "};\n"), name;
+    for (auto& [text, have] : tables_)
+      if (text == table) name = have;
+    if (name.empty()) {
+      name = str("table", tables_.size());
+      tables_.push_back({table, name});
+      head_ += "  " + table.replace(table.find("{}"), 2, name);
+    }
+    std::vector<std::string> v;
+    for (i64 i = 0; i < d.lanes; i++) v.push_back(str(name, "[", d.lanes == 1 ? at : lane(at, i), " & ", n - 1, "]"));
+    if (d.lanes == 1) return define(u, v[0]);
+    names_[u] = str("v", count_++);
+    std::string start = str(type(d), " ", names_[u], " = ");
+    bool one = d.lanes == 16 && n == 32;
+    if (one) {
+      add_typedef("typedef int words16 __attribute__((vector_size(64)));\n");
+      line("#ifdef __AVX512F__");
+      line(str(start, "(", type(d), ")__builtin_ia32_vpermi2vard512(*(const words16*)", name, ", (words16)", at, ", *(const words16*)(", name, " + 16));"));
+      line("#else");
+    }
+    line(str(start, pack(d, v), ";"));
+    if (one) line("#endif");
   }
   void broadcast(UOp u) {
     std::string x = value(u.src(0));
@@ -444,6 +475,7 @@ class Writer {
   i64 ints_ = 0;  // of a launch
   std::vector<std::string> typedefs_;
   std::string head_, body_;
+  std::vector<std::pair<std::string, std::string>> tables_;  // of LOOKUPs: text, name
   int depth_ = 1, count_ = 0;
 };
 

@@ -205,7 +205,7 @@ class Model {
         // The chain runs through the sum; products come before it.
         l->arithmetic += width_cost(u.dtype());
         if (d >= 0) d += kFmaLatency;
-      } else if (is_alu(u.op()) || u.in(Op::Cast | Op::Shuffle | Op::HReduce | Op::Pack | Op::Extract)) {
+      } else if (is_alu(u.op()) || u.in(Op::Cast | Op::Lookup | Op::Shuffle | Op::HReduce | Op::Pack | Op::Extract)) {
         f64 ops = u.in(Op::Div | Op::Sqrt | Op::Recip | Op::Rem) ? 8
                   : u.is(Op::HReduce)                            ? 2 * std::log2(f64(std::max<int>(2, u.src(0).dtype().lanes)))
                   : u.is(Op::Pack)                               ? f64(u.nsrc())

@@ -40,6 +40,30 @@ class Compiled : public testing::Test {
 using V = std::vector<f64>;
 constexpr f64 kInf = std::numeric_limits<f64>::infinity(), kNaN = std::numeric_limits<f64>::quiet_NaN();
 
+// --- tables -------------------------------------------------------------------------------------------------------------------------------
+// Indices of every size, and lanes that fill no register, one or several.
+TEST_F(Compiled, ALookupTakesTheIndexModuloItsLength) {
+  for (const char* renderer : {"LLVM", "CLANG"})
+    for (i64 n : {2, 16, 32, 64})
+      for (i64 lanes : {1, 2, 3, 8, 16, 32, 48}) {
+        Result<Target> t = cpu_target("native", renderer);
+        ASSERT_TRUE(t) << t.why();
+        V x, want;
+        std::string list;
+        for (i64 i = 0; i < n; i++) list += str(i ? ", " : "", i * i * i * 4099 - 70000);
+        for (i64 i = 0; i < lanes; i++) {
+          i64 v = i % 3 == 0 ? i * 1234567 : i % 3 == 1 ? -i : i;
+          x.push_back(f64(v));
+          i64 at = v & (n - 1);
+          want.push_back(f64(at * at * at * 4099 - 70000));
+        }
+        bufs.clear(), buffer(size_t(lanes), Kind::I32), buffer(x, Kind::I32);
+        std::string d = lanes == 1 ? "i32" : str("i32x", lanes);
+        EXPECT_EQ(run(str("%o = PARAM i32 #0\n%x = PARAM i32 #1\n%0 = CONST index 0\n%a = INDEX i32 %x %0\n%v = LOAD ", d, " %a\n%l = LOOKUP ", d, " [", list,
+                          "] %v\n%b = INDEX i32 %o %0\n%s = STORE void %b %l\n"), *t), want) << renderer << ", " << n << " numbers, " << lanes << " lanes";
+      }
+}
+
 // --- dot instructions ---------------------------------------------------------------------------------------------------------------------
 // out[i] = c + the sums of a*b over groups, as one DOT. Targets whose instructions this machine lacks are passed over.
 class DotTest : public Compiled {

@@ -52,9 +52,10 @@ std::vector<Op> all_ops() {
 template <class T, class W>
 class Ops {
  public:
-  explicit Ops(int lanes = 1) {
+  explicit Ops(int lanes = 1, bool tables = false) {
     Kind k = sizeof(T) == 4 ? Kind::F32 : Kind::F64;
-    for (Op op : all_ops()) at_[int(op)] = library_.add(std::vector<Kind>(op == Op::Pow ? 2 : 1, k), [&](std::span<const UOp> v) { return alu(op, v); }, {}, lanes);
+    for (Op op : all_ops())
+      at_[int(op)] = library_.add(std::vector<Kind>(op == Op::Pow ? 2 : 1, k), [&](std::span<const UOp> v) { return lower_transcendental(alu(op, v), tables); }, {}, lanes);
     library_.build();
   }
   std::vector<T> operator()(Op op, const std::vector<T>& x, const std::vector<T>& y) const {
@@ -86,6 +87,10 @@ const Ops<f32, f64>& singles() {
   static Ops<f32, f64> o;
   return o;
 }
+const Ops<f32, f64>& by_tables() {
+  static Ops<f32, f64> o(1, true);
+  return o;
+}
 const Ops<f64, long double>& doubles() {
   static Ops<f64, long double> o;
   return o;
@@ -100,7 +105,8 @@ void same(T got, T want, const std::string& what) {
 
 TEST(Transcendental, EdgesAreThoseOfC99InF32) {
   for (const Exact& e : kExact)
-    same<f32>(singles()(e.op, {f32(e.x)}, {f32(e.y)})[0], f32(e.want), str(info(e.op).name, "(", e.x, ", ", e.y, ")"));
+    for (const Ops<f32, f64>* ops : {&singles(), &by_tables()})
+      same<f32>((*ops)(e.op, {f32(e.x)}, {f32(e.y)})[0], f32(e.want), str(info(e.op).name, "(", e.x, ", ", e.y, ")", ops == &by_tables() ? " by tables" : ""));
 }
 TEST(Transcendental, EdgesAreThoseOfC99InF64) {
   for (const Exact& e : kExact) {
@@ -117,6 +123,16 @@ TEST(Transcendental, F32KeepsTheContractOnEvery4099thFloat) {
   std::vector<f32> y(x.size());
   for (Op op : all_ops())
     if (op != Op::Pow) singles().within(op, x, y);
+  for (Op op : {Op::Exp, Op::Tanh, Op::Erf}) by_tables().within(op, x, y);
+}
+// Where results leave the normal numbers at both ends, each float.
+TEST(Transcendental, ExpByTablesKeepsTheContractAtTheEndsOfTheRange) {
+  for (auto [from, to] : {std::pair(-104.1f, -87.f), std::pair(87.f, 88.8f)}) {
+    u32 a = std::bit_cast<u32>(from), b = std::bit_cast<u32>(to);
+    std::vector<f32> x;
+    for (u32 i = std::min(a, b); i <= std::max(a, b); i++) x.push_back(std::bit_cast<f32>(i));
+    by_tables().within(Op::Exp, x, x);
+  }
 }
 TEST(Transcendental, F32PowKeepsTheContract) {
   std::mt19937_64 g(1);
@@ -163,20 +179,21 @@ TEST(Transcendental, SinCosTanNearMultiplesOfHalfPi) {
   for (Op op : {Op::Sin, Op::Cos, Op::Tan}) singles().within(op, x, y), doubles().within(op, d, z);
 }
 TEST(Transcendental, LanesGiveTheBitsOfScalars) {
-  Ops<f32, f64> wide(8);
+  Ops<f32, f64> wide(8), wide_tables(16, true);
   std::mt19937 g(3);
   std::vector<f32> x(4096), y(4096);
   for (f32& v : x) v = std::bit_cast<f32>(u32(g()));
   for (f32& v : y) v = f32(g() % 64) - 32;
-  for (Op op : all_ops()) {
-    std::vector<f32> a = singles()(op, x, y), b = wide(op, x, y);
-    for (size_t i = 0; i < x.size(); i++)
-      ASSERT_TRUE(std::bit_cast<u32>(a[i]) == std::bit_cast<u32>(b[i]) || (std::isnan(a[i]) && std::isnan(b[i]))) << info(op).name << "(" << x[i] << ", " << y[i] << ")";
-  }
+  for (Op op : all_ops())
+    for (bool tables : {false, true}) {
+      std::vector<f32> a = tables ? by_tables()(op, x, y) : singles()(op, x, y), b = tables ? wide_tables(op, x, y) : wide(op, x, y);
+      for (size_t i = 0; i < x.size(); i++)
+        ASSERT_TRUE(std::bit_cast<u32>(a[i]) == std::bit_cast<u32>(b[i]) || (std::isnan(a[i]) && std::isnan(b[i]))) << info(op).name << "(" << x[i] << ", " << y[i] << ")";
+    }
 }
 
 namespace {
-std::vector<f32> pattern(UOp (*f)(UOp), const std::vector<f32>& x) {
+std::vector<f32> pattern(const std::function<UOp(UOp)>& f, const std::vector<f32>& x) {
   Arena arena;
   Arena::Scope scope(arena);
   Library l;
@@ -201,40 +218,44 @@ f64 pattern_bound(const std::string& start) {
 TEST(Patterns, ExpFastKeepsTheContractAndIsZeroBelowTheNormalNumbers) {
   std::vector<f32> x{0.f, -f32(kInf), f32(kNaN), -100.f, -87.3f};
   for (u64 b = 0x80000000; b < 0x100000000; b += 1021) x.push_back(std::bit_cast<f32>(u32(b)));
-  std::vector<f32> got = pattern(exp_fast, x);
-  EXPECT_EQ(got[0], 1.f);
-  EXPECT_EQ(got[1], 0.f);
-  EXPECT_TRUE(std::isnan(got[2]));
-  f64 worst = 0;
-  for (size_t i = 0; i < x.size(); i++) {
-    if (std::isnan(x[i])) {
-      EXPECT_TRUE(std::isnan(got[i]));
-      continue;
+  for (bool tables : {false, true}) {
+    std::vector<f32> got = pattern([&](UOp v) { return exp_fast(v, tables); }, x);
+    EXPECT_EQ(got[0], 1.f);
+    EXPECT_EQ(got[1], 0.f);
+    EXPECT_TRUE(std::isnan(got[2]));
+    f64 worst = 0;
+    for (size_t i = 0; i < x.size(); i++) {
+      if (std::isnan(x[i])) {
+        EXPECT_TRUE(std::isnan(got[i]));
+        continue;
+      }
+      f64 want = std::exp(f64(x[i]));
+      if (want >= 0x1.001p-126) worst = std::max(worst, ulps<f32, f64>(got[i], want));
+      else EXPECT_TRUE(got[i] == 0 || ulps<f32>(got[i], want) <= 4) << x[i];
     }
-    f64 want = std::exp(f64(x[i]));
-    if (want >= 0x1.001p-126) worst = std::max(worst, ulps<f32, f64>(got[i], want));
-    else EXPECT_TRUE(got[i] == 0 || ulps<f32>(got[i], want) <= 4) << x[i];
+    EXPECT_LE(worst, pattern_bound("exp(x - max)")) << (tables ? "by tables" : "");
   }
-  EXPECT_LE(worst, pattern_bound("exp(x - max)"));
 }
 TEST(Patterns, SigmoidKeepsTheContract) {
   std::vector<f32> x{0.f, f32(kInf), -f32(kInf), f32(kNaN)};
   for (u64 b = 0; b < 0x100000000; b += 1021) x.push_back(std::bit_cast<f32>(u32(b)));
-  std::vector<f32> got = pattern(sigmoid_fast, x);
-  EXPECT_EQ(got[0], 0.5f);
-  EXPECT_EQ(got[1], 1.f);
-  EXPECT_TRUE(got[2] >= 0 && got[2] <= 0x1p-126f);
-  f64 worst = 0;
-  for (size_t i = 0; i < x.size(); i++) {
-    if (std::isnan(x[i])) {
-      EXPECT_TRUE(std::isnan(got[i]));
-      continue;
+  for (bool tables : {false, true}) {
+    std::vector<f32> got = pattern([&](UOp v) { return sigmoid_fast(v, tables); }, x);
+    EXPECT_EQ(got[0], 0.5f);
+    EXPECT_EQ(got[1], 1.f);
+    EXPECT_TRUE(got[2] >= 0 && got[2] <= 0x1p-126f);
+    f64 worst = 0;
+    for (size_t i = 0; i < x.size(); i++) {
+      if (std::isnan(x[i])) {
+        EXPECT_TRUE(std::isnan(got[i]));
+        continue;
+      }
+      f64 want = 1 / (1 + std::exp(-f64(x[i])));
+      if (want >= 0x1.001p-126) worst = std::max(worst, ulps<f32, f64>(got[i], want));
+      else EXPECT_TRUE(got[i] >= 0 && got[i] <= 0x1.002p-126f) << x[i];
     }
-    f64 want = 1 / (1 + std::exp(-f64(x[i])));
-    if (want >= 0x1.001p-126) worst = std::max(worst, ulps<f32, f64>(got[i], want));
-    else EXPECT_TRUE(got[i] >= 0 && got[i] <= 0x1.002p-126f) << x[i];
+    EXPECT_LE(worst, pattern_bound("1 / (1 + exp")) << (tables ? "by tables" : "");
   }
-  EXPECT_LE(worst, pattern_bound("1 / (1 + exp"));
 }
 TEST(Patterns, GeluErfKeepsTheContract) {
   std::vector<f32> x;

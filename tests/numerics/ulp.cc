@@ -1,5 +1,5 @@
-// The largest error of each transcendental op over all f32 values: ulp [--step N] [--threads N] [--f64 N] [op ...]. Without --step all 2^32
-// values (minutes an op). --f64 N: N random f64 values instead.
+// The largest error of each transcendental op over all f32 values: ulp [--step N] [--threads N] [--f64 N] [--tables] [op ...]. Without --step all 2^32
+// values (minutes an op). --f64 N: N random f64 values instead. --tables: as for targets with LOOKUP.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "codegen/transcendental.h"
 #include "compiled.h"
 #include "reference.h"
 
@@ -46,6 +47,7 @@ T random_float(std::mt19937_64& g, Op op) {
 int main(int argc, char** argv) {
   u64 step = 1, doubles = 0, pairs = 100'000'000;
   int threads = 1;
+  bool tables = false;
   std::vector<Op> ops;
   for (int i = 1; i < argc; i++) {
     Op op;
@@ -53,6 +55,7 @@ int main(int argc, char** argv) {
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc) threads = std::atoi(argv[++i]);
     else if (!std::strcmp(argv[i], "--f64") && i + 1 < argc) doubles = u64(std::atoll(argv[++i]));
     else if (!std::strcmp(argv[i], "--pairs") && i + 1 < argc) pairs = u64(std::atoll(argv[++i]));
+    else if (!std::strcmp(argv[i], "--tables")) tables = true;
     else if (op_from_name(argv[i], &op) && kTranscendental.has(op)) ops.push_back(op);
     else return std::fprintf(stderr, "ulp: %s is neither an option nor a transcendental op\n", argv[i]), 2;
   }
@@ -64,7 +67,7 @@ int main(int argc, char** argv) {
   constexpr i64 kBlock = 1 << 16;
   for (Op op : ops) {
     Library k;
-    k.add(std::vector<Kind>(op == Op::Pow ? 2 : 1, doubles ? Kind::F64 : Kind::F32), [&](std::span<const UOp> v) { return alu(op, v); }, {});
+    k.add(std::vector<Kind>(op == Op::Pow ? 2 : 1, doubles ? Kind::F64 : Kind::F32), [&](std::span<const UOp> v) { return lower_transcendental(alu(op, v), tables); }, {});
     k.build();
     u64 total = doubles ? doubles : op == Op::Pow ? pairs : ((u64(1) << 32) + step - 1) / step;
     std::vector<Worst> worst(size_t(threads), Worst{});

@@ -32,7 +32,7 @@ using namespace llvm;
 
 class Emitter {
  public:
-  Emitter(Module& m, const Target& t, const std::string& entry) : ctx_(m.getContext()), m_(m), b_(ctx_), bf16_(t.has_bf16) {
+  Emitter(Module& m, const Target& t, const std::string& entry) : ctx_(m.getContext()), m_(m), b_(ctx_), bf16_(t.has_bf16), lookup_(t.lookup) {
     auto* ptr = PointerType::get(ctx_, 0);
     auto* i64t = Type::getInt64Ty(ctx_);
     fn_ = Function::Create(FunctionType::get(Type::getVoidTy(ctx_), {ptr, ptr, i64t}, false), Function::ExternalLinkage, entry, m);
@@ -204,9 +204,46 @@ class Emitter {
         v_[u.id()] = b_.CreateShuffleVector(val(u.src(0)), val(u.src(1)), mask);
         return;
       }
+      case Op::Lookup: v_[u.id()] = lookup(u); return;
       case Op::Dot: v_[u.id()] = dot(u); return;
       default: v_[u.id()] = compute(u); return;
     }
+  }
+
+  // Numbers in two registers are chosen by an instruction, 16 lanes at a time; others come from memory one by one.
+  llvm::Value* lookup(UOp u) {
+    IntSpan of = u.arg_ints();
+    unsigned lanes = u.dtype().lanes;
+    Type* t = Type::getInt32Ty(ctx_);
+    SmallVector<llvm::Constant*> c;
+    for (i64 v : of) c.push_back(ConstantInt::get(t, u64(u32(v))));
+    llvm::Value* at = val(u.src(0));
+    if (lanes > 1 && of.size() == 32 && lookup_ == 32) {
+      ArrayRef<llvm::Constant*> all = c;
+      llvm::Value *low = ConstantVector::get(all.take_front(16)), *high = ConstantVector::get(all.drop_front(16)), *r = nullptr;
+      for (unsigned from = 0; from < lanes; from += 16) {
+        SmallVector<int> in, out, both;
+        for (unsigned i = 0; i < 16; i++) in.push_back(from + i < lanes ? int(from + i) : -1);
+        for (unsigned i = 0; i < lanes; i++) out.push_back(i < 16 ? int(i) : -1), both.push_back(int(i < from ? i : lanes + i - from));
+        llvm::Value* part = b_.CreateIntrinsic(Intrinsic::x86_avx512_vpermi2var_d_512, {low, b_.CreateShuffleVector(at, in), high});
+        part = b_.CreateShuffleVector(part, out);
+        r = r ? b_.CreateShuffleVector(r, part, both) : part;
+      }
+      return r;
+    }
+    llvm::Value*& table = tables_[of.data()];
+    if (!table) {
+      auto* a = ArrayType::get(t, of.size());
+      auto* g = new GlobalVariable(m_, a, true, GlobalValue::PrivateLinkage, ConstantArray::get(a, c), "table");
+      g->setAlignment(Align(64));
+      table = g;
+    }
+    at = b_.CreateAnd(at, u64(of.size() - 1));
+    auto one = [&](llvm::Value* i) { return b_.CreateLoad(t, b_.CreateGEP(t, table, b_.CreateZExt(i, Type::getInt64Ty(ctx_)))); };
+    if (lanes == 1) return one(at);
+    llvm::Value* r = PoisonValue::get(type(u.dtype()));
+    for (u64 i = 0; i < lanes; i++) r = b_.CreateInsertElement(r, one(b_.CreateExtractElement(at, i)), i);
+    return r;
   }
 
   // Row by row as target/dots.cc has them: the kinds and the group name the instruction, the lanes its width.
@@ -468,12 +505,14 @@ class Emitter {
   Module& m_;
   IRBuilder<> b_;
   bool bf16_;  // the target has the dot instruction
+  i64 lookup_;
   Function* fn_;
   MDNode* domain_;
   std::map<u32, llvm::Value*> v_;
   std::map<u32, MDNode*> scopes_;
   std::map<u32, LoopState> loops_;
   std::map<std::pair<u32, Type*>, llvm::Value*> alternatives_;
+  std::map<const i64*, llvm::Value*> tables_;
 };
 
 void init_llvm() {

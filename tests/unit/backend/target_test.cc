@@ -33,13 +33,14 @@ TEST(CpuTarget, Avx2HasSixteenRegistersOf32Bytes) {
   EXPECT_EQ(t.vector_bytes, 32);
   EXPECT_EQ(t.vector_registers, 16);
   EXPECT_TRUE(t.has_fma && t.has_f16c);
-  EXPECT_FALSE(t.has_avx512 || t.has_vnni || t.has_bf16 || t.masked_cheap);
+  EXPECT_FALSE(t.has_avx512 || t.has_vnni || t.has_bf16 || t.masked_cheap || t.lookup);
 }
 TEST(CpuTarget, Avx512HasThirtyTwoRegistersOf64Bytes) {
   Target t = target("x86_64,znver4");
   EXPECT_EQ(t.vector_bytes, 64);
   EXPECT_EQ(t.vector_registers, 32);
   EXPECT_TRUE(t.has_fma && t.has_avx512 && t.has_vnni && t.has_bf16 && t.masked_cheap);
+  EXPECT_EQ(t.lookup, 32);
 }
 TEST(CpuTarget, TheBaselineIsSse2) {
   for (const char* arch : {"x86_64", "x86-64", "x86_64,x86-64"}) {

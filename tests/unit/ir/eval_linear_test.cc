@@ -57,6 +57,12 @@ TEST_F(EvalLinear, LanesShuffleExtractPackBroadcast) {
                 "%at = INDEX f32 %o %0\n%st = STORE void %at %r\n"),
             V({3 + 2, 10 + 10, 0 + 2, 10 + 10}));
 }
+TEST_F(EvalLinear, ALookupTakesTheLowBitsOfItsIndex) {
+  buffer({0, 0, 0, 0}, Kind::I32);
+  EXPECT_EQ(run("%o = PARAM i32 #0\n%0 = CONST index 0\n%l = LANES i32x4\n%c = CONST i32x4 -3\n%x = ADD i32x4 %l %c\n%t = LOOKUP i32x4 [5, 6, -7, 8] %x\n"
+                "%at = INDEX i32 %o %0\n%st = STORE void %at %t\n"),
+            V({6, -7, 8, 5}));
+}
 TEST_F(EvalLinear, GatherAndScatterByVectorOffsets) {
   buffer({0, 0, 0, 0}), buffer({10, 11, 12, 13});
   EXPECT_EQ(run("%o = PARAM f32 #0\n%x = PARAM f32 #1\n%l = LANES indexx2\n%3 = CONST indexx2 3\n%r = SUB indexx2 %3 %l\n"

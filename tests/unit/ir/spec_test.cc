@@ -32,6 +32,15 @@ TEST_F(SpecTest, FormsHaveTheirOps) {
   EXPECT_HAS(kernel_form("%n = CONST index 3\n%i = IOTA i32 %n\n"), "kernel form: there is no Iota");
   EXPECT_HAS(linear_form("%n = CONST index 3\n%x = PARAM f32 #0 %n\n"), "linear form: Param has no sources");
 }
+TEST_F(SpecTest, ALookupHasAPowerOfTwoOfNumbers) {
+  std::string x = "%x = CONST i32 1\n";
+  EXPECT_EQ(linear_form(x + "%l = LOOKUP i32 [7, -8] %x\n"), "");
+  EXPECT_HAS(linear_form(x + "%l = LOOKUP i32 [7, 8, 9] %x\n"), "linear form: Lookup has numbers of its dtype");
+  EXPECT_HAS(linear_form(x + "%l = LOOKUP i32 [7, 4294967296] %x\n"), "Lookup has");
+  EXPECT_HAS(linear_form(x + "%l = LOOKUP u32 [7, 8] %x\n"), "Lookup has");
+  EXPECT_HAS(linear_form("%x = CONST f32 1\n%l = LOOKUP f32 [7, 8] %x\n"), "Lookup has");
+  EXPECT_HAS(tensor_form(x + "%l = LOOKUP i32 [7, 8] %x\n"), "tensor form: there is no Lookup");
+}
 TEST_F(SpecTest, TensorArguments) {
   std::string x = "%2 = CONST index 2\n%3 = CONST index 3\n%x = PARAM f32 #0 %2 %3\n";
   EXPECT_EQ(tensor_form(x + "%r = REDUCE f32 [0, 0, 1] %x\n"), "");
