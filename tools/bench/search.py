@@ -1,9 +1,15 @@
-"""What the search makes of kernels: from nothing against the heuristics, and over odd shapes that nobody tuned.
+"""What the search makes of kernels and models.
 
 search.py noopt|odd [--count N] [--beam 4] [--budget 5s] [--filter TEXT] [--json FILE] [--build DIR]
 noopt: usual kernels, the search beginning without an Opt (NOOPT=1); how many come within 10 % of the heuristics' kernel.
 odd: primes, narrow, tall and strided shapes; time as found over that of the heuristics, and the geometric mean.
-Both bundles are open in one process and run in turns; a figure is the least CPU time of many runs on one thread.
+
+search.py models [--budget 60s]: the bench set with BEAM against BEAM=0: seconds, candidates, ratio of times, rank correlations of the estimate.
+search.py estimate [--budget 20s]: how the estimate ranks candidates drawn at random, over the bench set (compiler/README.md, "Search").
+search.py rate [--size 512] [--budget 0]: candidates a second on one product, beside tinygrad's BEAM.
+search.py again [--size 1024] [--times 3] [--budget 0]: how far apart cold searches of one product end.
+
+Bundles are open in one process and run in turns; a figure is the least CPU time of many runs on one thread. Budget 0: no limit.
 """
 import argparse
 import json
@@ -16,10 +22,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests")]
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests"), os.path.join(ROOT, "models")]
 import harness
 import numpy as np
 import onnx
+import searches
 import tgb
 from micro import Op, conv, f32, gemm
 from onnx import helper as h
@@ -122,19 +129,9 @@ def least(models, seconds):
     return best
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["noopt", "odd"])
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--beam", default="4")
-    parser.add_argument("--budget", default="5s")
-    parser.add_argument("--filter", default="")
-    parser.add_argument("--json")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    args = parser.parse_args()
-    tools, rows = harness.programs(args.build), {}
-    lib = os.path.join(os.path.abspath(args.build), "runtime-lite", "libtgb.so")
+def kernels(args, tools, lib):
     ops = [o for o in (usual() if args.what == "noopt" else odd()) if args.filter in o.name][:args.count]
+    rows = {}
     for i, op in enumerate(ops):
         with tempfile.TemporaryDirectory() as work:
             path = os.path.join(work, "m.onnx")
@@ -155,9 +152,31 @@ def main():
     ratios = [r["ratio"] for r in rows.values()]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     print(f"{args.what}: {len(ratios)} kernels, geometric mean {mean:.3f}, within 10 % of the heuristics {sum(x <= 1.1 for x in ratios)}, worst {max(ratios):.3f}")
+    return {"geometric_mean": mean, "kernels": rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["noopt", "odd", *searches.COMMANDS])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--beam", default="4")
+    parser.add_argument("--budget", help="BEAM_BUDGET; 0: none")
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--size", type=int, help="of the product that rate and again search")
+    parser.add_argument("--times", type=int, default=3, help="cold searches of again")
+    parser.add_argument("--seconds", type=float, default=2, help="that bundles run in turns")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds until one compile is given up")
+    parser.add_argument("--json")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    args = parser.parse_args()
+    args.budget = args.budget or {"models": "60s", "estimate": "20s", "rate": "0", "again": "0"}.get(args.what, "5s")
+    args.size = args.size or {"again": 1024}.get(args.what, 512)
+    args.tools = tools = harness.programs(args.build)
+    args.library = lib = os.path.join(os.path.abspath(args.build), "runtime-lite", "libtgb.so")
+    result = searches.COMMANDS[args.what](args, least) if args.what in searches.COMMANDS else kernels(args, tools, lib)
     if args.json:
         with open(args.json, "w") as f:
-            json.dump({"what": args.what, "geometric_mean": mean, "kernels": rows}, f, indent=1)
+            json.dump({"what": args.what, **result}, f, indent=1)
 
 
 if __name__ == "__main__":
