@@ -246,7 +246,7 @@ class Tuner {
   struct Kernel_ {
     CompiledKernel base;
     MeasureJob measure;
-    f64 base_ns = 0;
+    f64 base_ns = 0, base_estimate_ns = 0;
     i64 launches = 0;
     Digest near, key;
     std::vector<i64> sizes;
@@ -266,24 +266,13 @@ class Tuner {
     std::vector<Kernel_> all(plan_.jobs.size());
     for (const KernelPlan::Use& u : plan_.uses) all[u.job].launches++;
     i64 cached = 0;
-    {
-      Progress progress("time kernels", i64(all.size()));
-      for (size_t i = 0; i < all.size() && !interrupted; i++) {
-        Kernel_& k = all[i];
-        k.base = std::move(compiled[i]);
-        describe(i, k);
-        if (!settings::IGNORE_BEAM_CACHE()) cached += from_cache(i, k);
-        if (k.found || clock_.over(SearchPart::Kernels)) continue;
-        progress.step(plan_.names[i]);
-        WorkBytes bytes = measure_job_bytes(k.measure);
-        Result<WorkBytes> a = measurer.run(std::span(&bytes, 1), 60)[0];
-        if (a)
-          k.base_ns = Measured::parse(*a).ns;
-        else
-          k.unfit = a.why();
-      }
+    for (size_t i = 0; i < all.size() && !interrupted; i++) {
+      all[i].base = std::move(compiled[i]);
+      describe(i, all[i]);
+      if (!settings::IGNORE_BEAM_CACHE()) cached += from_cache(i, all[i]);
     }
     estimate_bases(all, compilers);
+    time_bases(all, measurer);
     f64 total = 0;
     for (Kernel_& k : all) total += cost(k);
     std::vector<size_t> order;
@@ -337,24 +326,43 @@ class Tuner {
     summary(all, i64(order.size()) + untimed, searched, improved, cached, small, unfit, was, is);
   }
 
-  // What the cost model says of the heuristics' kernels that were timed.
+  // What the cost model says of the heuristics' kernels that are not in the cache.
   void estimate_bases(std::vector<Kernel_>& all, Workers& compilers) {
     std::vector<WorkBytes> jobs;
     std::vector<size_t> of;
     for (size_t i = 0; i < all.size(); i++)
-      if (all[i].base_ns > 0 && !all[i].found)
-        jobs.push_back(ProposeJob{plan_.jobs[i], {all[i].base.opts}, false}.bytes()), of.push_back(i);
+      if (all[i].described && !all[i].found) jobs.push_back(ProposeJob{plan_.jobs[i], {all[i].base.opts}, false}.bytes()), of.push_back(i);
     std::vector<Result<WorkBytes>> answers = compilers.run(jobs, f64(settings::BEAM_TIMEOUT_SEC()));
-    for (size_t n = 0; n < of.size(); n++) {
-      if (!answers[n]) continue;
-      Result<Proposal> p = std::move(parse_proposals(*answers[n])[0]);
-      Kernel_& k = all[of[n]];
-      if (!p) continue;
-      ranks_.push_back({p->estimate_ns, k.base_ns});
+    for (size_t n = 0; n < of.size(); n++)
+      if (answers[n])
+        if (Result<Proposal> p = std::move(parse_proposals(*answers[n])[0])) all[of[n]].base_estimate_ns = p->estimate_ns;
+  }
+
+  // Times of those, the costliest by estimate first: of a short budget half is left for the search.
+  void time_bases(std::vector<Kernel_>& all, Workers& measurer) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < all.size(); i++)
+      if (all[i].described && !all[i].found) order.push_back(i);
+    auto expected = [&](size_t i) { return f64(all[i].launches) * all[i].base_estimate_ns; };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return expected(a) > expected(b); });
+    f64 until = clock_.left(SearchPart::Kernels) / 2;
+    Progress progress("time kernels", i64(order.size()));
+    for (size_t i : order) {
+      if (interrupted || clock_.left(SearchPart::Kernels) <= until) break;
+      Kernel_& k = all[i];
+      progress.step(plan_.names[i]);
+      WorkBytes bytes = measure_job_bytes(k.measure);
+      Result<WorkBytes> a = measurer.run(std::span(&bytes, 1), 60)[0];
+      if (!a) {
+        k.unfit = a.why();
+        continue;
+      }
+      k.base_ns = Measured::parse(*a).ns;
+      if (k.base_estimate_ns > 0) ranks_.push_back({k.base_estimate_ns, k.base_ns});
       if (settings::DEBUG() < 2) continue;
       clear_progress();
-      std::fprintf(stderr, "kernel %s (%s): %.2f us, estimate %.2f us\n", plan_.names[of[n]].c_str(), plan_.jobs[of[n]].entry.c_str(),
-                   k.base_ns * 1e-3, p->estimate_ns * 1e-3);
+      std::fprintf(stderr, "kernel %s (%s): %.2f us, estimate %.2f us\n", plan_.names[i].c_str(), plan_.jobs[i].entry.c_str(),
+                   k.base_ns * 1e-3, k.base_estimate_ns * 1e-3);
     }
   }
 

@@ -26,6 +26,28 @@
 #include "target/bytes.h"
 
 namespace tg {
+namespace {
+
+// Each VAR at its largest, at half of that, and at its smallest, which is 1 where it may be 0; those that differ.
+std::vector<std::vector<i64>> sizes_of(const std::vector<UOp>& vars) {
+  std::vector<std::vector<i64>> out;
+  for (int way = 0; way < 3; way++) {
+    std::vector<i64> ints;
+    for (UOp v : vars) {
+      i64 n = 0;
+      if (v) {
+        i64 least = std::max<i64>(1, v.src(0).as_int()), most = v.src(1).as_int(), multiple = std::max<i64>(1, v.src(2).as_int());
+        n = way == 0 ? most : way == 1 ? std::max(least, most / 2) : least;
+        n = std::min(most, (n + multiple - 1) / multiple * multiple);
+      }
+      ints.push_back(n);
+    }
+    if (std::find(out.begin(), out.end(), ints) == out.end()) out.push_back(std::move(ints));
+  }
+  return out;
+}
+
+}  // namespace
 
 MeasureSubject MeasureSubject::of(UOp ast) {
   MeasureSubject s;
@@ -43,12 +65,14 @@ MeasureSubject MeasureSubject::of(UOp ast) {
       m.dims.clear();
       for (UOp d : u.src()) m.dims.push_back(most(d));
     }
+  std::vector<UOp> vars;
   for (UOp u : topo)
     if (u.is(Op::Var)) {
       size_t n = size_t(var_number(u));
-      if (s.ints.size() <= n) s.ints.resize(n + 1);
-      s.ints[n] = u.src(1).as_int();
+      if (vars.size() <= n) vars.resize(n + 1);
+      vars[n] = u;
     }
+  s.sizes = sizes_of(vars);
   Memo<i64> terms;
   for (UOp u : topo) {
     i64 below = 1;
@@ -95,7 +119,8 @@ MeasuredProgram read_program(Reader& r) {
 
 std::vector<u8> MeasureJob::bytes() const {
   Writer w;
-  w.num(i64(subject.slots.size())), w.num(subject.terms), w.num(subject.rounds), w.nums(subject.ints);
+  w.num(i64(subject.slots.size())), w.num(subject.terms), w.num(subject.rounds), w.num(i64(subject.sizes.size()));
+  for (const std::vector<i64>& ints : subject.sizes) w.nums(ints);
   for (const MeasureSlot& s : subject.slots)
     w.num(i64(s.kind)), w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.num(s.read), w.num(s.written), w.num(s.limit);
   write_program(w, base);
@@ -107,7 +132,9 @@ MeasureJob MeasureJob::parse(std::span<const u8> b) {
   Reader r{b, "a measurement"};
   MeasureJob j;
   j.subject.slots.resize(r.count());
-  j.subject.terms = r.num(), j.subject.rounds = r.num() != 0, j.subject.ints = r.nums();
+  j.subject.terms = r.num(), j.subject.rounds = r.num() != 0;
+  j.subject.sizes.resize(r.count());
+  for (std::vector<i64>& ints : j.subject.sizes) ints = r.nums();
   for (MeasureSlot& s : j.subject.slots)
     s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0,
     s.written = r.num() != 0, s.limit = r.num();
@@ -313,7 +340,7 @@ std::vector<u8> in_layout(const std::vector<u8>& rows, const MeasureSlot& s, con
 
 class Program {
  public:
-  Program(const MeasuredProgram& p, const std::vector<i64>& ints) : tasks_(p.tasks), ints_(ints) {
+  explicit Program(const MeasuredProgram& p) : tasks_(p.tasks) {
     tgb::Memory memory{[](void*, size_t n, size_t align) { return aligned_alloc(align, (n + align - 1) / align * align); },
                        [](void*, void* m) { free(m); }, nullptr};
     tgb::Object object{p.object.data(), p.object.size(), 0};
@@ -325,13 +352,12 @@ class Program {
   ~Program() { tgb::unload_objects(image_); }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  void run(void* const* args) const {
-    for (i64 t = 0; t < tasks_; t++) kernel_(args, ints_.data(), t);
+  void run(void* const* args, const std::vector<i64>& ints) const {
+    for (i64 t = 0; t < tasks_; t++) kernel_(args, ints.data(), t);
   }
 
  private:
   i64 tasks_;
-  std::vector<i64> ints_;
   tgb::Image image_{};
   tgb::Kernel kernel_ = nullptr;
 };
@@ -371,30 +397,42 @@ class Bench {
       memcpy(buffers_[i]->data(), initial_[i].data(), initial_[i].size());
       if (!m.written) buffers_[i]->read_only(true);
     }
-    Program base(job.base, job.subject.ints);
-    checked_run(base, job.base);
-    for (size_t i = 0; i < s_.slots.size(); i++) {
-      expected_.emplace_back();
-      if (s_.slots[i].written) expected_[i].assign(buffers_[i]->data(), buffers_[i]->data() + buffers_[i]->size());
+    Program base(job.base);
+    for (const std::vector<i64>& ints : s_.sizes) {
+      checked_run(base, job.base, ints);
+      auto& all = expected_.emplace_back(s_.slots.size());
+      for (size_t i = 0; i < s_.slots.size(); i++)
+        if (s_.slots[i].written) all[i].assign(buffers_[i]->data(), buffers_[i]->data() + buffers_[i]->size());
     }
   }
+  const std::vector<std::vector<i64>>& sizes() const { return s_.sizes; }
+  // The base's times at each size, once known.
+  std::vector<f64> base_ns;
+  bool spoiled = false;  // a candidate wrote beside its buffers: who knows what else
 
   // One launch with guards, from the initial state.
-  void checked_run(const Program& p, const MeasuredProgram& of) {
+  void checked_run(const Program& p, const MeasuredProgram& of, const std::vector<i64>& ints) {
     for (auto& b : buffers_)
       if (b) b->close(true), b->place(0);
     reset();
     std::vector<void*> args;
     for (size_t i = 0; i < s_.slots.size(); i++)
       args.push_back(s_.slots[i].constant ? constant(i, of.layouts[i]).guarded->data() : buffers_[i]->data());
-    p.run(args.data());
+    p.run(args.data(), ints);
     for (size_t i = 0; i < s_.slots.size(); i++)
       if (s_.slots[i].written)
-        if (std::string where = buffers_[i]->overwritten(); !where.empty()) fail("it writes outside slot ", i, ", ", where);
+        if (std::string where = buffers_[i]->overwritten(); !where.empty()) {
+          spoiled = true;
+          fail("it writes outside slot ", i, ", ", where);
+        }
   }
-  void check_values() const {
-    for (size_t i = 0; i < s_.slots.size(); i++)
-      if (s_.slots[i].written) compare(i);
+  // A candidate at every size.
+  void check(const Program& p, const MeasuredProgram& of) {
+    for (size_t n = 0; n < s_.sizes.size(); n++) {
+      checked_run(p, of, s_.sizes[n]);
+      for (size_t i = 0; i < s_.slots.size(); i++)
+        if (s_.slots[i].written) compare(i, expected_[n][i]);
+    }
   }
 
   void reset() {
@@ -416,6 +454,7 @@ class Bench {
     std::vector<std::vector<void*>> args;
     size_t at = 0;
     const Bench* bench = nullptr;
+    const std::vector<i64>* ints = nullptr;
     // The arguments where buffers lie now.
     void follow() {
       for (auto& a : args)
@@ -424,14 +463,14 @@ class Bench {
     }
     f64 batch(i64 reps) {
       f64 t = now_ns();
-      for (i64 i = 0; i < reps; i++) program.run(args[at++ % args.size()].data());
+      for (i64 i = 0; i < reps; i++) program.run(args[at++ % args.size()].data(), *ints);
       return (now_ns() - t) / f64(reps);
     }
   };
   Timed timed(const Program& p, const MeasuredProgram& of) {
     for (auto& b : buffers_)
       if (b) b->close(false);
-    Timed t{p, {}, 0, this};
+    Timed t{p, {}, 0, this, &s_.sizes[0]};
     for (i64 c = 0; c < copies_; c++) {
       std::vector<void*> args;
       for (size_t i = 0; i < s_.slots.size(); i++) {
@@ -481,10 +520,10 @@ class Bench {
   }
 
   // Within the bound for sums taken in another order, by the size that a sum of so many terms of alternating sign has.
-  void compare(size_t slot) const {
+  void compare(size_t slot, const std::vector<u8>& expected) const {
     const MeasureSlot& m = s_.slots[slot];
-    const u8 *got = buffers_[slot]->data(), *want = expected_[slot].data();
-    size_t bytes = expected_[slot].size();
+    const u8 *got = buffers_[slot]->data(), *want = expected.data();
+    size_t bytes = expected.size();
     if (!memcmp(got, want, bytes)) return;
     i64 n = i64(bytes) * 8 / std::max(1, bits(m.kind));
     Values a = decode(m.kind, {n}, {got, bytes}), b = decode(m.kind, {n}, {want, bytes});
@@ -519,7 +558,8 @@ class Bench {
 
   MeasureSubject s_;
   i64 copies_ = 1;
-  std::vector<std::vector<u8>> rows_, initial_, expected_;  // by slot
+  std::vector<std::vector<u8>> rows_, initial_;         // by slot
+  std::vector<std::vector<std::vector<u8>>> expected_;  // by size, by slot
   std::vector<std::unique_ptr<Guarded>> buffers_;
   std::vector<std::vector<std::unique_ptr<Constant>>> constants_;
 };
@@ -545,7 +585,10 @@ class Places {
   f64 least_[kMoves] = {};
 };
 
-Measured time_one(Bench& bench, Bench::Timed t, f64 best_ns) {
+// Of the sizes, the largest first.
+f64 weight(size_t size, size_t sizes) { return sizes == 1 ? 1 : size == 0 ? 0.5 : 0.5 / f64(sizes - 1); }
+
+Measured time_one(Bench& bench, Bench::Timed& t, f64 best_ns) {
   Measured m;
   bench.reset();
   m.ns = t.batch(1), m.runs = 1;
@@ -569,7 +612,37 @@ Measured time_one(Bench& bench, Bench::Timed t, f64 best_ns) {
   return m;
 }
 
-Measured time_both(Bench& bench, Bench::Timed base, Bench::Timed candidate) {
+// The base at every size, once for all candidates.
+Measured time_base(Bench& bench, Bench::Timed t) {
+  Measured m;
+  bench.base_ns.clear();
+  for (size_t n = 0; n < bench.sizes().size(); n++) {
+    t.ints = &bench.sizes()[n];
+    Measured one = time_one(bench, t, 0);
+    bench.base_ns.push_back(one.ns), m.runs += one.runs;
+  }
+  m.ns = bench.base_ns[0];
+  return m;
+}
+
+// At every size, each by the base's time there. What is slow at the largest is not timed on.
+Measured time_sizes(Bench& bench, const Program& base, const MeasuredProgram& of, Bench::Timed t, f64 best_ns) {
+  Measured m = time_one(bench, t, best_ns);
+  size_t sizes = bench.sizes().size();
+  if (sizes == 1 || (best_ns > 0 && m.ns * weight(0, sizes) > 1.5 * best_ns)) return m;
+  if (bench.base_ns.empty()) time_base(bench, bench.timed(base, of));
+  f64 share = 0;
+  for (size_t n = 0; n < sizes; n++) {
+    t.ints = &bench.sizes()[n];
+    Measured one = n ? time_one(bench, t, 0) : m;
+    share += weight(n, sizes) * one.ns / bench.base_ns[n];
+    if (n) m.runs += one.runs;
+  }
+  m.ns = share * bench.base_ns[0];
+  return m;
+}
+
+Measured time_both(Bench& bench, Bench::Timed& base, Bench::Timed& candidate) {
   Measured m;
   bench.reset();
   base.batch(1), candidate.batch(1);
@@ -604,6 +677,19 @@ Measured time_both(Bench& bench, Bench::Timed base, Bench::Timed candidate) {
   return m;
 }
 
+Measured time_both_sizes(Bench& bench, Bench::Timed base, Bench::Timed candidate) {
+  Measured all;
+  size_t sizes = bench.sizes().size();
+  for (size_t n = 0; n < sizes; n++) {
+    base.ints = candidate.ints = &bench.sizes()[n];
+    Measured m = time_both(bench, base, candidate);
+    if (n == 0) all.base_ns = m.base_ns;
+    all.ns += weight(n, sizes) * m.ns / m.base_ns * all.base_ns;
+    all.ratio += weight(n, sizes) * m.ratio, all.runs += m.runs;
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<std::vector<u8>> measure_bytes(std::span<const u8> bytes) {
@@ -629,18 +715,17 @@ Result<std::vector<u8>> measure_bytes(std::span<const u8> bytes) {
     bench = std::make_unique<Bench>(job);
     of = key;
   }
-  Program base(job.base, job.subject.ints);
-  if (job.candidate.object.empty()) return time_one(*bench, bench->timed(base, job.base), 0).bytes();
-  Program candidate(job.candidate, job.subject.ints);
+  Program base(job.base);
+  if (job.candidate.object.empty()) return time_base(*bench, bench->timed(base, job.base)).bytes();
+  Program candidate(job.candidate);
   try {
-    bench->checked_run(candidate, job.candidate);
+    bench->check(candidate, job.candidate);
   } catch (const Error&) {
-    bench.reset();  // who knows what else it wrote
+    if (bench->spoiled) bench.reset();
     throw;
   }
-  bench->check_values();
-  Measured m = job.compare ? time_both(*bench, bench->timed(base, job.base), bench->timed(candidate, job.candidate))
-                           : time_one(*bench, bench->timed(candidate, job.candidate), job.best_ns);
+  Measured m = job.compare ? time_both_sizes(*bench, bench->timed(base, job.base), bench->timed(candidate, job.candidate))
+                           : time_sizes(*bench, base, job.base, bench->timed(candidate, job.candidate), job.best_ns);
   return m.bytes();
 }
 

@@ -27,7 +27,8 @@ struct MeasureSubject {
   std::vector<MeasureSlot> slots;
   i64 terms = 1;        // of the kernel's sums, all of them one after another: how far two orders of summation may stray
   bool rounds = false;  // floats become integers: a last place may become a whole step
-  std::vector<i64> ints;  // of the launch: VARs at their largest
+  // Integers of a launch, by VAR: at their largest first, then half of that, then the smallest ones. One, empty, if there are no VARs.
+  std::vector<std::vector<i64>> sizes{{}};
 
   // Layouts are for the caller to fill in.
   static MeasureSubject of(UOp ast);
@@ -52,7 +53,9 @@ struct MeasureJob {
 };
 
 struct Measured {
-  f64 ns = 0;       // of one launch with all its tasks on one thread: the least of several
+  // Of one launch with all its tasks on one thread, the least of several. Of a kernel with VARs: as if each size's share of the base's time
+  // were the share at the largest (half of the weight is the largest one's).
+  f64 ns = 0;
   f64 base_ns = 0;  // compare: the same of the base
   f64 ratio = 0;    // compare: the median over turns of candidate / base
   i64 runs = 0;

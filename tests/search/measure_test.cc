@@ -77,6 +77,29 @@ TEST_F(Measure, GoodOnes) {
   EXPECT_GT(both->ratio, 0);
 }
 
+// Of free size: checked at each, 50 and 1 as well as 100.
+TEST_F(Measure, SizesThatAreFree) {
+  job.subject.sizes = {{100}, {50}, {1}};
+  program(&job.base, "some");
+  Result<Measured> base = run();
+  ASSERT_TRUE(base) << base.why();
+  auto refused = [&](const char* entry) {
+    program(&job.candidate, entry);
+    Result<Measured> m = run();
+    return m ? "not refused" : m.why();
+  };
+  EXPECT_EQ(refused("some"), "not refused");
+  has(refused("some_in_vectors"), "it computes a wrong value: element 50 of slot 0");
+  has(refused("some_not_of_one"), "it computes a wrong value: element 0 of slot 0");
+  has(refused("good"), "it computes a wrong value: element 50 of slot 0");
+  program(&job.candidate, "some");
+  job.compare = true;
+  Result<Measured> both = run();
+  ASSERT_TRUE(both) << both.why();
+  EXPECT_GT(both->ratio, 0);
+  EXPECT_GT(both->runs, base->runs / 10);
+}
+
 TEST_F(Measure, Crash) {
   has(refusal("crash"), "the measurer died of signal 11");
   has(refusal("abort_"), "the measurer died of signal 4");
@@ -153,6 +176,31 @@ TEST_F(Measure, Facts) {
   EXPECT_EQ(s.slots[1].dims, (std::vector<i64>{10, 50}));
   EXPECT_EQ(s.terms, 50);
   EXPECT_FALSE(s.rounds);
+  EXPECT_EQ(s.sizes, (std::vector<std::vector<i64>>{{}}));
+}
+
+// The largest, half of it and the smallest, as multiples where they must be; 0 is no size to be measured.
+TEST(Subject, SizesOfVars) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  auto sizes = [](int least, int most, int multiple) {
+    UOp ast = parse(str("%0 = CONST index ", least, "\n%1 = CONST index ", most, "\n%2 = CONST index ", multiple, R"(
+%3 = VAR index "v0" %0 %1 %2
+%4 = PARAM f32 #0 %3
+%5 = RANGE index [0, 0, 0, 4] %3
+%6 = INDEX f32 %4 %5
+%7 = CONST f32 1
+%8 = STORE void %6 %7 %5
+%9 = SINK void %8
+)"));
+    return MeasureSubject::of(ast).sizes;
+  };
+  using Sizes = std::vector<std::vector<i64>>;
+  EXPECT_EQ(sizes(1, 512, 1), (Sizes{{512}, {256}, {1}}));
+  EXPECT_EQ(sizes(0, 7, 1), (Sizes{{7}, {3}, {1}}));
+  EXPECT_EQ(sizes(16, 100, 4), (Sizes{{100}, {52}, {16}}));
+  EXPECT_EQ(sizes(3, 100, 4), (Sizes{{100}, {52}, {4}}));
+  EXPECT_EQ(sizes(6, 8, 2), (Sizes{{8}, {6}}));
 }
 
 }  // namespace

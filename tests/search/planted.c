@@ -104,3 +104,16 @@ KERNEL(in_place) {
   (void)ints, (void)task;
   for (int i = 0; i < 100; i++) x[i] += w[i];
 }
+
+// The same of ints[0] elements, and kernels that are right at the largest size only.
+#define SOME(n)                                   \
+  float* y = args[0];                             \
+  const float *x = args[1], *w = args[2];         \
+  (void)task;                                     \
+  for (int64_t i = 0; i < (n); i++) y[i] = x[i] + w[i]
+
+KERNEL(some) { SOME(ints[0]); }
+
+KERNEL(some_in_vectors) { SOME((ints[0] + 3) / 4 * 4); }
+
+KERNEL(some_not_of_one) { SOME(ints[0] == 1 ? 0 : ints[0]); }
