@@ -2,6 +2,7 @@
 // weights) and the output share, and rows along an axis that this operand does not see; everything else gets lanes along the axis that most
 // accesses walk one by one.
 #include "opt/heuristics_attention.h"
+#include "opt/heuristics_blocks.h"
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
 #include "opt/planner.h"
@@ -70,6 +71,7 @@ Kernel Planner::run() {
       for (const Opt& o : Planner(std::move(n), true).run_nest()) apply(o);
     return with_tasks(std::move(k_));
   }
+  if (std::optional<Kernel> b = k_.ordered.empty() ? plan_blocks(k_) : std::nullopt) return with_tasks(std::move(*b));
   view();
   if (std::optional<Kernel> a = k_.ordered.empty() ? plan_attention(k_) : std::nullopt) {
     k_ = std::move(*a);

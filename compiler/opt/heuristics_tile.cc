@@ -39,6 +39,7 @@ Tile Planner::best_tile(i64 n, i64 m, i64 free_rows, bool peels, i64 k, int byte
         i64 need = rows_load_vectors ? mr * nv + nv + 2 : mr * nv + nv + 1;
         need += before.parameters * nv;
         if (need > regs) break;
+        if (nest_ && !free_rows && m % mr) continue;  // no second copy for what is left
         if (peels && mr > 4 && mr % 2) continue;  // the tail's tiles have 4 and 2
         auto tile_cost = [&](i64 rows) {
           double fma = double(rows * nv) * width;

@@ -68,7 +68,7 @@ R pack(const Kernel& k, const Opt& o) {
       break;
     }
   for (size_t i = topo.size(); i-- > 0;)
-    if (sees[topo[i]] && topo[i].in(Op::Reduce | Op::Fold)) add(topo[i]);
+    if (sees[topo[i]] && (topo[i].in(Op::Reduce | Op::Fold) || topo[i].is(Op::Store))) add(topo[i]);
   auto rank_of = [&](UOp r) {
     AxisKind kd = r.arg<RangeArg>().kind;
     return kd == AxisKind::Dot ? 4 : kd == AxisKind::Vector ? 3 : kd == AxisKind::Upcast ? 2 : kd == AxisKind::Unroll ? 1 : 0;

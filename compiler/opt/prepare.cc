@@ -234,7 +234,8 @@ void order_loops(Kernel& k) {
   Memo<std::vector<UOp>> deps;
   deps[k.ast];
   std::vector<UOp> row;   // ranges that some reduce depends on from outside
-  std::vector<UOp> rows;  // ranges that rows are filled in
+  Memo<i64> rows;         // by range: how many rows are filled in it
+  rows[k.ast];
   for (UOp u : topo) {
     std::vector<UOp> d;
     if (u.is(Op::Range)) d.push_back(u);
@@ -247,7 +248,7 @@ void order_loops(Kernel& k) {
       if (!u.is(Op::Store))
         for (UOp r : d) row.push_back(r);
       else if (fills_row(u))
-        rows.insert(rows.end(), d.begin(), d.end());
+        for (UOp r : d) rows[r]++;
     }
     deps[u] = d;
   }
@@ -270,8 +271,8 @@ void order_loops(Kernel& k) {
     std::vector<std::pair<i64, UOp>> key;
     for (UOp r : l) {
       bool outer = u.is(Op::Store) && std::find(row.begin(), row.end(), r) != row.end();
-      bool outermost = u.is(Op::Store) && std::find(rows.begin(), rows.end(), r) != rows.end();
-      key.push_back({(outermost ? i64(1) << 51 : outer ? i64(1) << 50 : 0) + stride_in(from, r), r});
+      i64 outermost = u.is(Op::Store) ? rows[r] : 0;  // a loop that more rows wait for stands outside the others
+      key.push_back({(outermost ? outermost << 51 : outer ? i64(1) << 50 : 0) + stride_in(from, r), r});
     }
     std::stable_sort(key.begin(), key.end(), [](auto& a, auto& b) { return a.first > b.first; });
     std::vector<UOp> out;

@@ -9,6 +9,7 @@
 
 #include "ir/bounds.h"
 #include "ir/loops.h"
+#include "opt/heuristics_blocks.h"
 #include "opt/kernel.h"
 #include "opt/prepare.h"
 #include "rules/symbolic.h"
@@ -167,6 +168,16 @@ bool in_digits(UOp ast, const Axis& a) {
   return false;
 }
 
+// Would each task fill for itself what a row keeps for all of the loop?
+bool repeats_rows(UOp ast, UOp loop) {
+  for (UOp u : toposort(ast))
+    if (u.is(Op::Store) && memory_of(u.src(0)).is(Op::Row)) {
+      std::vector<UOp> below = toposort(u);
+      if (std::find(below.begin(), below.end(), loop) == below.end()) return true;
+    }
+  return false;
+}
+
 struct Choice {
   double cost;
   Opt opt;
@@ -190,9 +201,10 @@ Kernel with_tasks(Kernel k) {
   for (const Axis& a : loops)
     if (a.output && !a.reduce && a.size > 1 && a.size < 4) outer.push_back(&a);
   std::vector<Choice> choices;
+  bool blocks = has_blocks(k.ast);
   for (const Axis& a : loops) {
     if (!a.output || a.reduce || a.kind != AxisKind::Loop || a.ranges.size() != 1 || a.size < 2) continue;
-    if (std::find(k.ordered.begin(), k.ordered.end(), a.id) != k.ordered.end()) continue;
+    if (std::find(k.ordered.begin(), k.ordered.end(), a.id) != k.ordered.end() || (blocks && repeats_rows(k.ast, a.ranges[0]))) continue;
     std::vector<Division> divided;
     bool is_batch = std::find(batches.begin(), batches.end(), &a) != batches.end();
     for (const Touched& t : all) divided.push_back(division(k, t, a, is_batch, outer));

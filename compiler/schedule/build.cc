@@ -41,16 +41,33 @@ UOp Builder::value(UOp u, const Shape& index, UOp gate) {
   return compute(u, index, gate);
 }
 
-// A row on the stack: filled by a loop of its own, read at the last coordinate.
+// A row on the stack: filled by loops of its own, read at the last coordinates.
 UOp Builder::kept(UOp u, const Shape& index) {
-  // Rows of a tile, which lie side by side, should not fall into one set of the first cache.
-  constexpr i64 kApart = 16;
-  Shape at(index.begin(), index.end() - 1);
+  // Rows of a tile, which lie side by side, should not fall into one set of the first cache, nor should the planes of a block.
+  constexpr i64 kApart = 16, kPlanesApart = 48;
+  const size_t from = row_from(u), planes = asked().block[u].planes;
+  Shape at(index.begin(), index.begin() + long(from));
   const RangeMaker::RowPhase& phase = ranges_->row(root_, u, at);
-  at.push_back(phase.range);
-  UOp row = node(Op::Row, u.dtype(), {shape(u).back() + kApart}, RowArg{phase.number, RowPlace::Stack}.ints());
-  UOp filled = node(Op::Store, Kind::Void, {node(Op::Index, u.dtype(), {row, phase.range}), element(u, at, {}), phase.range});
-  return node(Op::Load, u.dtype(), {node(Op::Index, u.dtype(), {node(Op::After, u.dtype(), {row, filled}), index.back()})});
+  at.insert(at.end(), phase.loops.begin(), phase.loops.end());
+  // Row-major, planes apart.
+  Shape stride(rank(u));
+  UOp size = idx(1);
+  for (size_t i = rank(u); i-- > from;) {
+    if (planes && i + 1 == from + planes) size = size + kPlanesApart;
+    stride[i] = size;
+    size = simplify(size * shape(u)[i]);
+  }
+  auto place = [&](const Shape& x) {
+    UOp offset = idx(0);
+    for (size_t i = from; i < x.size(); i++) offset = offset + x[i] * stride[i];
+    return simplify(offset);
+  };
+  UOp row = node(Op::Row, u.dtype(), {simplify(size + (planes ? 0 : kApart))}, RowArg{phase.number, RowPlace::Stack}.ints());
+  std::vector<UOp> src{node(Op::Index, u.dtype(), {row, place(at)}), element(u, at, {})};
+  for (UOp r : phase.loops)
+    if (r.is(Op::Range)) src.push_back(r);
+  UOp filled = node(Op::Store, Kind::Void, std::span<const UOp>(src));
+  return node(Op::Load, u.dtype(), {node(Op::Index, u.dtype(), {node(Op::After, u.dtype(), {row, filled}), place(index)})});
 }
 
 UOp Builder::compute(UOp u, const Shape& index, UOp gate) {

@@ -22,7 +22,6 @@ namespace {
 constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by itself errs by less
 constexpr f64 kClearly = 0.985;
 constexpr i64 kFewestQueries = 8, kFewestKeys = 16;  // fewer fill no tile of a kernel with rows
-constexpr i64 kTile[] = {0, 2, 4};  // by alternative: f of F(f, 3)
 
 Memo<std::vector<UOp>> users_of(UOp sink) {
   Memo<std::vector<UOp>> users;
@@ -80,19 +79,25 @@ void find_convolutions(const Graph& g, const Target& target, std::vector<Choice>
   i64 wish = settings::WINO();
   if (wish == 0) return;
   const i64 constants = bytes_of_constants(g);
-  for (UOp u : toposort(g.sink)) {
+  std::vector<UOp> order = toposort(g.sink);
+  Regions in = regions(order, std::span(&g.sink, 1));
+  for (UOp u : order) {
     std::optional<Conv3> c = match_conv3(u);
     if (!c) continue;
     Choice choice{Choice::Convolution};
     choice.value = u;
     choice.label = str("conv ", c->taps[0], "x", c->taps[1], " ", c->in, "->", c->out, " at ", c->n == 1 ? "" : str(c->n, "x"), c->rows, "x", c->columns);
     choice.alternatives = {{"direct", direct_cycles(*c, target, constants), 0},
-                           {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2)},
-                           {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4)}};
-    for (u32 i = 0; i < 3; i++) {
+                           {"F(2,3)", winograd_cycles(*c, 2, target, constants), winograd_error(2), 2},
+                           {"F(4,3)", winograd_cycles(*c, 4, target, constants), winograd_error(4), 4}};
+    for (i64 f : {2, 4})
+      if (std::optional<WinogradPieces> p = in.of[u] == 0 ? winograd_pieces(*c, f, target) : std::nullopt)
+        choice.alternatives.push_back({str("F(", f, ",3) in one kernel"), winograd_cycles(*c, f, *p, target, constants), winograd_error(f), f, true});
+    for (u32 i = 0; i < choice.alternatives.size(); i++) {
       const Alternative& a = choice.alternatives[i];
-      if (wish == 1 && choice.picked == 0 && i > 0) choice.picked = i;
-      else if ((wish == 1 || a.error < kMostError) && a.cycles < choice.alternatives[choice.picked].cycles) choice.picked = i;
+      if (wish == 2 && i > 0 && !a.joined && choice.alternatives.back().joined) continue;
+      if (wish > 0 && choice.picked == 0 && i > 0) choice.picked = i;
+      else if ((wish > 0 || a.error < kMostError) && a.cycles < (a.joined ? kClearly : 1) * choice.alternatives[choice.picked].cycles) choice.picked = i;
     }
     out.push_back(std::move(choice));
   }
@@ -162,6 +167,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   struct Picked {
     Conv3 conv;
     i64 f;
+    bool joined;
   };
   std::map<u32, Picked> picked;  // by node id
   std::map<u32, ByteProduct> bytes;
@@ -191,7 +197,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     }
     std::optional<Conv3> conv = match_conv3(c.value);
     TG_CHECK(conv, "not a choice of this graph: ", c.label);
-    picked.insert({c.value.id(), {*conv, kTile[c.picked]}});
+    picked.insert({c.value.id(), {*conv, c.alternatives[c.picked].tile, c.alternatives[c.picked].joined}});
     buffer[winograd_input(*conv)] = 1;
   }
   if (picked.empty() && joined.empty() && bytes.empty() && split.empty()) return r;
@@ -238,7 +244,10 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     if (auto j = joined.find(u.id()); j != joined.end()) to[u] = joined_attention(j->second, to, fixed);
     else if (auto b = bytes.find(u.id()); b != bytes.end()) to[u] = by_bytes(b->second, to[b->second.sum.src(0).src(b->second.x_side)]);
     else if (auto j = split.find(u.id()); j != split.end()) to[u] = split_sum(j->second, src[0]);
-    else if (it != picked.end()) to[u] = winograd(it->second.conv, it->second.f, to[it->second.conv.x], filter(it->second), target);
+    else if (it != picked.end()) {
+      const Picked& p = it->second;
+      to[u] = (p.joined ? winograd_in_pieces : winograd)(p.conv, p.f, to[p.conv.x], filter(p), target);
+    }
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);
     if (buffer[u] && !has_one) to[u] = tensor::contiguous(to[u]);

@@ -13,6 +13,8 @@ struct Alternative {
   std::string name;   // "direct", "F(2,3)", "F(4,3)"
   f64 cycles = 0;     // by the cost model, on one core; where the choice is how many cores find work, a mean over some
   f64 error = 0;      // beyond that of the plain sum: a bound on the largest error over the largest result, formats/README.md
+  i64 tile = 0;       // of a convolution: f of F(f, 3), 0: direct
+  bool joined = false;  // in one kernel
 };
 
 struct Choice {

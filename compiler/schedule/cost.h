@@ -20,6 +20,8 @@ WorkOfRun work_of_run(const Schedule& s, const Call& c);
 // Cycles of one core for such a convolution, directly and as F(f, 3), in a model whose constants take `constants` bytes in all.
 f64 direct_cycles(const Conv3& c, const Target& t, i64 constants);
 f64 winograd_cycles(const Conv3& c, i64 f, const Target& t, i64 constants);
+// The same in one kernel, in these pieces.
+f64 winograd_cycles(const Conv3& c, i64 f, const WinogradPieces& p, const Target& t, i64 constants);
 // By how much F(f, 3) may err beyond the plain sum: of the largest result, for inputs and weights without a trend.
 f64 winograd_error(i64 f);
 

@@ -99,6 +99,7 @@ std::string Scheduler::work_name(UOp ast) {
     row |= u.is(Op::Row);
     transcendental |= u.in(kTranscendental);
   }
+  if (row && places) return "winograd";
   if (row) return "attention";
   if (product) return window ? "conv" : "matmul";
   if (fold) return "fold";
@@ -111,9 +112,12 @@ std::vector<UOp> Scheduler::rows_outside(UOp value, std::vector<UOp> loops) {
   std::vector<UOp> fills;
   for (UOp x : toposort(value))
     if (x.is(Op::Store)) fills.push_back(x);
-  if (fills.empty()) return loops;
-  std::vector<UOp> seen = ranges_in(fills);
-  std::stable_partition(loops.begin(), loops.end(), [&](UOp r) { return std::find(seen.begin(), seen.end(), r) != seen.end(); });
+  // What more of them wait for stands outside what fewer do.
+  Memo<i64> seen;
+  for (UOp r : loops) seen[r];
+  for (UOp f : fills)
+    for (UOp r : ranges_in(std::span(&f, 1))) seen[r]++;
+  std::stable_sort(loops.begin(), loops.end(), [&](UOp a, UOp b) { return seen[a] > seen[b]; });
   return loops;
 }
 

@@ -169,7 +169,7 @@ class Chooser {
 
   void vote(const Call& c) {
     if (!c.ordered.empty()) return;
-    if (vote_rows(c)) return;
+    if (vote_blocks(c) || vote_rows(c)) return;
     UOp st = c.ast.src(0);
     u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
     std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
@@ -229,6 +229,47 @@ class Chooser {
       if (lanes && channel && most(channel.src(0)) >= 4)  // an image's three channels are no vector
         add(in, kNearCycles * elements(in), axis_of(at, channel));
     }
+  }
+
+  // Sums of what lies in a row (a Winograd convolution in pieces): channels innermost in what is read, which moves with the innermost loop that fills
+  // the row, and in what is stored.
+  bool vote_blocks(const Call& c) {
+    UOp st = c.ast.src(0), channel, weights, sums;
+    for (UOp u : toposort(c.ast)) {
+      if (!u.is(Op::Store) || u == st) continue;
+      UOp sum = u.src(1);
+      if (!sum.is(Op::Reduce) || !sum.src(0).is(Op::Mul)) continue;
+      for (int i = 0; i < 2; i++) {
+        UOp a = sum.src(0).src(size_t(i)), b = sum.src(0).src(size_t(1 - i));
+        if (!a.is(Op::Load) || !b.is(Op::Load) || !memory_of(a.src(0)).is(Op::Row) || !memory_of(b.src(0)).is(Op::Param)) continue;
+        sums = u, weights = b;
+        for (UOp f : a.src(0).src(0).src().subspan(1)) channel = f;
+      }
+    }
+    if (!sums) return false;
+    for (UOp r : closed_ranges(channel)) {
+      auto along = linear_in(channel.src(0).src(1), r);
+      if (!along || along->factor != 1) continue;
+      for (UOp x : toposort(channel.src(1)))
+        if (std::optional<Read> read = x.is(Op::Load) ? read_of(c, x) : std::nullopt)
+          add(read->buffer, kGatherCycles * elements(read->buffer) / f64(lanes_), axis_of(read->coords, r));
+    }
+    std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
+    // Channels out: whose panel chooses weights, or, of a single panel, that step through the sums one by one.
+    auto steps = [&](UOp r) {
+      std::vector<UOp> below = toposort(st.src(1));
+      return std::any_of(below.begin(), below.end(), [&](UOp x) {
+        if (!x.is(Op::Load) || memory_of(x.src(0)) != memory_of(sums.src(0))) return false;
+        auto along = linear_in(x.src(0).src(1), r);
+        return along && along->factor == 1;
+      });
+    };
+    for (UOp r : closed_ranges(st))
+      if (uses(weights, r) || steps(r)) {
+        u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
+        add(out, kStoreCycles * elements(out), axis_of(oc, r));
+      }
+    return true;
   }
 
   // Phases that keep rows: scores have the keys in lanes, what is summed over the row the loops that the row does not see.

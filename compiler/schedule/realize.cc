@@ -28,7 +28,7 @@ const std::vector<UOp>& RangeMaker::reduce_ranges(UOp root, UOp reduce, const Sh
   const Shape& in = shape(reduce.src(0));
   Ints axes = reduce.is(Op::Reduce) ? reduce.arg<ReduceArg>().axes : reduce.arg<FoldArg>().axes;
   if (u8 kept = asked().row[reduce.src(0)]; kept && axes.size() == 1) {
-    UOp r = kept == Asked::Summed ? row(root, reduce.src(0), index).range : range(in[axes[0]], {row_axis(root), 0, ++next_phase_[root.id()], AxisKind::Reduce});
+    UOp r = kept == Asked::Summed ? row(root, reduce.src(0), index).loops[0] : range(in[axes[0]], {row_axis(root), 0, ++next_phase_[root.id()], AxisKind::Reduce});
     it->second.push_back(r);
     return it->second;
   }
@@ -63,12 +63,20 @@ i64 RangeMaker::row_axis(UOp root) {
 
 const RangeMaker::RowPhase& RangeMaker::row(UOp root, UOp value, const Shape& index) {
   Key key{root.id(), value.id(), {}};
-  for (UOp i : index) key.index.push_back(i.id());
+  const size_t from = row_from(value);
+  for (size_t i = 0; i < from; i++) key.index.push_back(index[i].id());
   auto [it, fresh] = rows_.try_emplace(key);
-  if (fresh) {
+  if (!fresh) return it->second;
+  it->second.number = next_row_[root.id()]++;
+  const Shape& dims = shape(value);
+  if (!asked().block[value].from) {  // rows of one kernel have the same elements
     AxisKind kind = asked().row[value] == Asked::Summed ? AxisKind::Reduce : AxisKind::Loop;
-    it->second = {range(shape(value).back(), {row_axis(root), 0, ++next_phase_[root.id()], kind}), next_row_[root.id()]++};
+    it->second.loops = {range(dims.back(), {row_axis(root), 0, ++next_phase_[root.id()], kind})};
+    return it->second;
   }
+  i64 phase = ++next_phase_[root.id()];
+  for (size_t i = from; i < dims.size(); i++)
+    it->second.loops.push_back(dims[i].is_const(1) ? idx(0) : range(dims[i], {next_axis_[root.id()]++, 0, phase, AxisKind::Loop}));
   return it->second;
 }
 
@@ -86,6 +94,14 @@ void share_loops(std::initializer_list<UOp> sums) {
   u32 number = sums.begin()->id() + 1;
   for (UOp u : sums) a.together[u] = number;
 }
+void keep_block(UOp u, size_t from, size_t planes) {
+  asked().row[u] = Asked::Kept;
+  asked().block[u] = {u8(from), u8(planes)};
+}
+size_t row_from(UOp u) {
+  size_t from = asked().block[u].from;
+  return from ? from : rank(u) - 1;
+}
 void carry_asked(UOp from, UOp to) {
   Asked& a = asked();
   if (u32 v = a.together[from]) a.together[to] = v;
@@ -93,6 +109,8 @@ void carry_asked(UOp from, UOp to) {
   if (u8 v = a.contraction[from]) a.contraction[to] = v;
   if (u8 v = a.row[from]) a.row[to] = v;
   if (u8 v = a.phases[from]) a.phases[to] = v;
+  if (u8 v = a.whole[from]) a.whole[to] = v;
+  if (Asked::Block v = a.block[from]; v.from) a.block[to] = v;
 }
 void keep_in_kernel(UOp from, UOp until) {
   Memo<u8> above;  // nodes of which `until` is below
@@ -169,10 +187,12 @@ class Realizer {
   std::vector<Access> row_accesses(UOp u, const std::vector<Access>& acc) {
     std::vector<Access> out;
     for (const Access& a : acc) {
-      Shape at(a.index.begin(), a.index.end() - 1);
+      Shape at(a.index.begin(), a.index.begin() + long(row_from(u)));
       std::vector<UOp> open = ranges_in(at);
-      at.push_back(ranges_.row(a.root, u, at).range);
-      open.push_back(at.back());
+      for (UOp r : ranges_.row(a.root, u, at).loops) {
+        at.push_back(r);
+        if (r.is(Op::Range)) open.push_back(r);
+      }
       if (std::none_of(out.begin(), out.end(), [&](const Access& b) { return b.root == a.root && b.index == at; })) out.push_back({a.root, at, open, false});
     }
     return out;
@@ -349,6 +369,8 @@ class Realizer {
     if (region_nodes_[acc[0].root] > kMaxRegionNodes && c.ops > 0) return true;
     if (u.in(Op::Reduce | Op::Get) || asked_.contraction[u]) {
       if (several) return true;
+      for (const Access& a : acc)
+        if (asked_.whole[u] && (a.in_reduce || !plain(a))) return true;
       for (const Access& a : acc)
         if (!reduce_fits(u.is(Op::Get) ? u.src(0) : u, a)) return true;
       if (c.heavy && acc.size() > 1) return true;

@@ -24,9 +24,10 @@ class RangeMaker {
   // Loops over the dims of a root.
   std::vector<UOp> output_ranges(UOp root);
   const std::vector<UOp>& reduce_ranges(UOp root, UOp reduce, const Shape& index);
-  // The loop that fills the row of a value (Asked::row), and the row's number. index: of the value, without its last axis.
+  // The loops that fill the row of a value (Asked::row), one an axis, and the row's number. index: of the value; only its first axes, those that a
+  // row is filled anew for, count.
   struct RowPhase {
-    UOp range;
+    std::vector<UOp> loops;
     i64 number = 0;
   };
   const RowPhase& row(UOp root, UOp value, const Shape& index);
@@ -63,11 +64,20 @@ struct Asked {
   enum Row : u8 { None, Kept, Summed };
   Memo<u8> row;
   Memo<u32> together;    // a number for sums over the same axes that one kernel makes in one loop, and for what is made of them; 0: none
+  // A row that is a block of several axes: those from `from` on. `planes` of them, the first, number what lies apart in memory.
+  struct Block {
+    u8 from = 0, planes = 0;
+  };
+  Memo<Block> block;     // from == 0: the last axis alone
+  Memo<u8> whole;        // stored unless its reader goes through it element by element
   Memo<u8> phases;       // the root of a kernel with such rows: none of its reduces runs along the kernel's own axes
 };
 void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included
 void act_as_contraction(UOp u);
 void share_loops(std::initializer_list<UOp> sums);  // they and what is made of them, first: one kernel, one loop
+void keep_block(UOp u, size_t from, size_t planes);  // Asked::block
+// The axes of `u` from here on are its row.
+size_t row_from(UOp u);
 void carry_asked(UOp from, UOp to);        // to: what a later rewrite makes of `from`
 Asked& asked();                            // of the current arena
 

@@ -7,6 +7,7 @@
 #include "ir/eval_scalar.h"
 #include "schedule/index.h"
 #include "schedule/realize.h"
+#include "schedule/winograd_transforms.h"
 
 namespace tg {
 namespace {
@@ -132,19 +133,10 @@ UOp winograd_input(const Conv3& c) {
   return u;
 }
 
-namespace {
-
-// The matrices of Lavin and Gray, with the points 0, 1, -1 and for f = 4 also 2, -2.
-constexpr f64 kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
-constexpr f64 kG4[6][3] = {{1. / 4, 0, 0},           {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6},
-                           {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}};
-
-}  // namespace
-
 void winograd_weights(const Conv3& c, i64 f, std::span<const u8> weights, f32* u) {
   TG_CHECK(f == 2 || f == 4, "no F(", f, ",3)");
   constexpr f64 kOne[1][3] = {{1, 0, 0}};
-  const f64(*matrix)[3] = f == 2 ? kG2 : kG4;
+  const f64(*matrix)[3] = f == 2 ? kWinogradG2 : kWinogradG4;
   const f64(*gr)[3] = c.taps[0] == 3 ? matrix : kOne;
   const f64(*gc)[3] = c.taps[1] == 3 ? matrix : kOne;
   const i64 kr = places(c, f, 0), kc = places(c, f, 1), tr = c.taps[0], tc = c.taps[1];
@@ -182,74 +174,8 @@ void winograd_weights(const Conv3& c, i64 f, std::span<const u8> weights, f32* u
   }
 }
 
-namespace {
-
-// Writes transforms of tiles: matrices (k, k) in front of whatever else, one node a place of them.
-class Writer {
- public:
-  explicit Writer(bool fused) : fused_(fused) {}
-
-  // factor * x + y
-  UOp step(f64 factor, UOp x, UOp y) {
-    UOp c = konst_f(Kind::F32, factor);
-    return fused_ ? alu(Op::MulAcc, {c, x, y}) : y + x * c;
-  }
-  std::vector<UOp> input(const std::vector<UOp>& d) {  // B^T d
-    if (d.size() == 4) return {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]};
-    UOp a = step(-4, d[2], d[4]), b = step(-4, d[1], d[3]), c = d[4] - d[2], e = d[3] - d[1];
-    return {step(4, d[0], step(-5, d[2], d[4])), a + b, a - b, step(2, e, c), step(-2, e, c), step(4, d[1], step(-5, d[3], d[5]))};
-  }
-  // G g for row-major G, of f64.
-  template <size_t K>
-  std::vector<UOp> weights(const f64 (&matrix)[K][3], const std::vector<UOp>& g) {
-    std::vector<UOp> out;
-    for (const f64(&row)[3] : matrix) {
-      UOp sum;
-      for (size_t p = 0; p < 3; p++) {
-        if (row[p] == 0) continue;
-        UOp product = row[p] == 1 ? g[p] : g[p] * konst_f(Kind::F64, row[p]);
-        sum = sum ? sum + product : product;
-      }
-      out.push_back(sum);
-    }
-    return out;
-  }
-  std::vector<UOp> output(const std::vector<UOp>& m) {  // A^T m
-    if (m.size() == 4) return {m[0] + m[1] + m[2], m[1] - m[2] - m[3]};
-    UOp a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], e = m[3] - m[4];
-    return {m[0] + a + c, step(2, e, b), step(4, c, a), step(8, e, b) + m[5]};
-  }
-  // v[0], v[1].. along an axis where each has size 1.
-  UOp join(const std::vector<UOp>& v, size_t axis) {
-    Shape full = shape(v[0]), ones(full.size(), idx(1));
-    UOp n = idx(i64(v.size()));
-    full[axis] = n, ones[axis] = n;
-    UOp place = tensor::reshape(tensor::iota(n), ones), all = tensor::expand(v.back(), full);
-    for (size_t i = v.size() - 1; i-- > 0;) all = where(tensor::expand(eq(place, idx(i64(i))), full), tensor::expand(v[i], full), all);
-    return all;
-  }
-  // Both passes over x (rows, columns, ..): along axis 0, then along axis 1, where there is anything to transform.
-  template <class F>
-  UOp both(UOp x, F pass) {
-    return along(along(x, 0, pass), 1, pass);
-  }
-  template <class F>
-  UOp along(UOp x, size_t axis, F pass) {
-    std::vector<i64> n = const_shape(x);
-    if (n[axis] == 1) return x;
-    std::vector<UOp> d;
-    for (i64 i = 0; i < n[axis]; i++) d.push_back(tensor::slice(x, axis, idx(i), idx(i + 1)));
-    return join(pass(d), axis);
-  }
-
- private:
-  bool fused_;
-};
-
-}  // namespace
-
 UOp winograd_weights(const Conv3& c, i64 f) {
-  Writer w(false);
+  WinogradWriter w(false);
   // (row, column, in, out)
   Ints order;
   std::vector<u8> seen(rank(c.weight));
@@ -258,27 +184,16 @@ UOp winograd_weights(const Conv3& c, i64 f) {
   for (size_t a = 0; a < seen.size(); a++)
     if (!seen[a]) order.push_back(i64(a));
   UOp g = tensor::reshape(tensor::permute(c.weight, order), dims({c.taps[0], c.taps[1], c.in, c.out}));
-  UOp u = w.both(cast(g, Kind::F64), [&](const std::vector<UOp>& d) { return f == 2 ? w.weights(kG2, d) : w.weights(kG4, d); });
+  UOp u = w.both(cast(g, Kind::F64), [&](const std::vector<UOp>& d) { return f == 2 ? w.weights(kWinogradG2, d) : w.weights(kWinogradG4, d); });
   u = tensor::reshape(cast(u, Kind::F32), dims({places(c, f, 0) * places(c, f, 1), c.in, c.out}));
   keep_in_kernel(u, c.weight);
   return u;
 }
 
 UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target) {
-  Writer w(target.has_fma);
-  const i64 fr = results(c, f, 0), fc = results(c, f, 1), kr = places(c, f, 0), kc = places(c, f, 1);
-  const i64 br = blocks(c, f, 0), bc = blocks(c, f, 1), all = c.n * br * bc;
-  if (rank(x) == 3) {
-    std::vector<i64> d = const_shape(x);
-    x = tensor::reshape(x, dims({d[0], d[1], 1, d[2]}));
-  }
-  if (x.dtype() != DType(Kind::F32)) x = cast(x, Kind::F32);
-  std::vector<i64> d = const_shape(x);
-  // V (kr, kc, blocks, in): the blocks of kr x kc places that lie fr and fc apart. The last ones may reach beyond the convolution's own padding.
-  i64 bottom = fr * br + c.taps[0] - 1 - c.top - d[2], right = fc * bc + c.taps[1] - 1 - c.left - d[3];
-  UOp padded = tensor::pad(x, dims({0, 0, c.top, c.left}), dims({0, 0, bottom, right}), konst_f(Kind::F32, 0));
-  UOp cut = tensor::permute(tensor::window(padded, {{2, 3}, {kr, kc}, {fr, fc}, {1, 1}}), Ints{4, 5, 0, 2, 3, 1});
-  UOp v = w.both(tensor::reshape(cut, dims({kr, kc, all, c.in})), [&](const std::vector<UOp>& a) { return w.input(a); });
+  WinogradWriter w(target.has_fma);
+  const i64 kr = places(c, f, 0), kc = places(c, f, 1), all = c.n * blocks(c, f, 0) * blocks(c, f, 1);
+  UOp v = tensor::reshape(w.input(c, f, x), dims({kr, kc, all, c.in}));
   keep_in_kernel(v, x);
   v = tensor::contiguous(v);
   // M (kr, kc, blocks, out)
@@ -286,12 +201,7 @@ UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target) {
   UOp a = tensor::expand(tensor::reshape(v, dims({kr * kc, all, 1, c.in})), full);
   UOp b = tensor::expand(tensor::reshape(tensor::permute(u, Ints{0, 2, 1}), dims({kr * kc, 1, c.out, c.in})), full);
   UOp m = tensor::contiguous(tensor::reduce(a * b, ReduceKind::Add, {3}));
-  UOp y = tensor::reshape(m, dims({kr, kc, all, c.out}));
-  y = w.both(y, [&](const std::vector<UOp>& s) { return w.output(s); });  // (fr, fc, blocks, out)
-  y = tensor::permute(tensor::reshape(y, dims({fr, fc, c.n, br, bc, c.out})), Ints{2, 5, 3, 0, 4, 1});
-  y = tensor::reshape(y, dims({c.n, c.out, br * fr, bc * fc}));
-  y = tensor::shrink(y, dims({0, 0, 0, 0}), dims({c.n, c.out, c.rows, c.columns}), dims({1, 1, 1, 1}));
-  y = tensor::reshape(tensor::permute(y, c.order), shape(c.sum));
+  UOp y = w.output(c, f, tensor::reshape(m, dims({kr, kc, all, c.out})));
   keep_in_kernel(y, m);
   act_as_contraction(y);
   return y;

@@ -41,4 +41,13 @@ UOp winograd_weights(const Conv3& c, i64 f);
 // c.sum by three kernels: transform, a product of matrices for each place, and the transform back, which takes in what follows. `u` is U.
 UOp winograd(const Conv3& c, i64 f, UOp x, UOp u, const Target& target);
 
+// The same in one kernel, a piece of the grid of blocks after the other (winograd_blocks.cc): `rows` x `columns` blocks a piece, `panel` channels out at a
+// time. cycles: of all sums. Nothing if the grid has no such pieces.
+struct WinogradPieces {
+  i64 rows = 1, columns = 1, panel = 1, pieces = 1;
+  f64 cycles = 0;
+};
+std::optional<WinogradPieces> winograd_pieces(const Conv3& c, i64 f, const Target& t);
+UOp winograd_in_pieces(const Conv3& c, i64 f, UOp x, UOp u, const Target& target);
+
 }  // namespace tg

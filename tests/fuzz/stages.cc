@@ -31,13 +31,19 @@ void runs(const Call& call, const std::string& opts) {
   g_ran += "  " + call.name + " [" + opts + "]\n";
 }
 
-// What is scheduled. With WINO=1 every convolution that can be F(2,3) is: its transforms halve and quarter small integers, which is exact. Attention
-// is one kernel wherever it can be, but for ATTENTION=0.
+// What is scheduled. With WINO=1 every convolution that can be F(2,3) is, with WINO=2 in one kernel where it can: its transforms halve and quarter small
+// integers, which is exact. Attention is one kernel wherever it can be, but for ATTENTION=0.
 // With A16W8=1 sums by bytes are of two bytes an activation wherever that is legal, if this machine has the instruction. With SPLIT=1 sums are in parts.
+u32 convolution(const std::vector<Alternative>& all) {
+  u32 picked = 0;
+  for (u32 i = 1; i < all.size() && settings::WINO() > 0; i++)
+    if (all[i].tile == 2 && (!all[i].joined || settings::WINO() == 2)) picked = i;
+  return picked;
+}
 Graph chosen_graph(const Case& c) {
   std::vector<Choice> choices = find_choices(c.graph, host());
   for (Choice& x : choices) switch (x.kind) {
-      case Choice::Convolution: x.picked = settings::WINO() == 1; break;
+      case Choice::Convolution: x.picked = convolution(x.alternatives); break;
       case Choice::Attention: x.picked = 1; break;
       case Choice::Bytes: x.picked = settings::A16W8() == 1; break;
       case Choice::Sum: x.picked = settings::SPLIT() == 1; break;
