@@ -55,10 +55,7 @@ Result<Measured> timed(const KernelJob& job, const CompiledKernel& k, Workers& m
     Arena::Scope scope(arena);
     m.subject = MeasureSubject::of(parse(job.ast));
   }
-  for (size_t s = 0; s < m.subject.slots.size(); s++) {
-    MeasureSlot& slot = m.subject.slots[s];
-    slot.layout = job.slots[s].layout, slot.constant = job.slots[s].constant, slot.dims = job.slots[s].dims;
-  }
+  for (size_t s = 0; s < m.subject.slots.size(); s++) m.subject.slots[s].lie_as(job.slots[s]);
   m.base = {k.object, job.entry, k.tasks, k.layouts};
   WorkBytes bytes = measure_job_bytes(m);
   Result<WorkBytes> a = measurer.run(std::span(&bytes, 1), 60)[0];

@@ -28,7 +28,7 @@ KernelJob job_of(const Schedule& s, const Call& c, const Target& t, const Canoni
     const Buffer& b = s.buffers[c.buffers[size_t(slot)]];
     Slot sl;
     sl.layout = b.layout, sl.dims = b.dims, sl.constant = b.kind == Buffer::Constant && bits(b.dtype) >= 8;
-    if (slot == 0 && c.border) sl.before = b.before, sl.after = b.after, sl.fill = b.fill;
+    if (!b.before.empty() && (slot != 0 || c.border)) sl.before = b.before, sl.after = b.after, sl.fill = b.fill;
     job.slots.push_back(sl);
   }
   for (size_t a = 0; a < can.axis_of.size(); a++)

@@ -375,10 +375,7 @@ class Tuner {
     UOp ast = parse(job.ast);
     k.near = near_digest(ast), k.sizes = loop_sizes(ast);
     k.measure.subject = MeasureSubject::of(ast);
-    for (size_t s = 0; s < k.measure.subject.slots.size(); s++) {
-      MeasureSlot& m = k.measure.subject.slots[s];
-      m.layout = job.slots[s].layout, m.constant = job.slots[s].constant, m.dims = job.slots[s].dims;
-    }
+    for (size_t s = 0; s < k.measure.subject.slots.size(); s++) k.measure.subject.slots[s].lie_as(job.slots[s]);
     k.measure.base = program_of(k.base, job.entry);
     Hasher h;
     h.add(build_id()).add(compiler_version(target_)).add(settings::code_key()).add(keys_[i]);

@@ -97,6 +97,10 @@ void stage(Ctx& c) {
   for (size_t s = 1; s < c.k.slots.size(); s++)
     if (!c.k.slots[s].constant) c.out.push_back({OptKind::Stage, i64(s)});
 }
+void trim(Ctx& c) {
+  for (const Axis& a : c.axes)
+    if (a.reduce && c.loop(a)) c.add(OptKind::Trim, a, 0);
+}
 void tc(Ctx& c) {
   if (!settings::TC()) return;
   for (const Axis& a : c.axes)
@@ -112,7 +116,7 @@ struct Row {
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},
-    {OptKind::Stage, stage},     {OptKind::Prefetch, prefetch},
+    {OptKind::Stage, stage},     {OptKind::Prefetch, prefetch}, {OptKind::Trim, trim},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "opt/heuristics_dot.h"
 #include "opt/keep.h"
 #include "opt/planner.h"
+#include "opt/trim.h"
 
 namespace tg::heuristic {
 namespace {
@@ -85,7 +86,7 @@ Kernel Planner::run() {
       stream(unroll_places());
     }
   }
-  return with_tasks(std::move(k_));
+  return with_tasks(with_trims(std::move(k_)));
 }
 
 void Planner::view() {

@@ -10,11 +10,12 @@
 
 namespace tg {
 
-enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch };
-inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH"};
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch, Trim };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH", "TRIM"};
 
-// Those whose target is a slot, and which have no argument.
+// Those whose target is a slot, and which have no argument; those that have one.
 constexpr bool names_slot(OptKind k) { return k == OptKind::Pack || k == OptKind::Stage || k == OptKind::Prefetch; }
+constexpr bool has_arg(OptKind k) { return !names_slot(k) && k != OptKind::Trim; }
 
 // target: axis id (PACK, STAGE, PREFETCH: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {
@@ -30,7 +31,7 @@ Result<std::vector<Opt>> parse_opts(std::string_view s);  // inverse of opts_tex
 struct Slot {
   Layout layout;
   std::vector<i64> dims;
-  // Slot 0 only: how much of each side of an axis is border, which this kernel fills; empty: none.
+  // How much of each side of an axis is border, which holds `fill`; empty: none. In slot 0 this kernel stores it.
   std::vector<i64> before, after;
   u64 fill = 0;           // bits of a CONST
   bool constant = false;  // its layout is free: the packer writes it as the kernel reads it

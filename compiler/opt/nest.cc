@@ -65,9 +65,13 @@ std::string not_nested(UOp ast) {
     if (!closes_ranges(u.op())) continue;
     std::vector<UOp> loops = closed_ranges(u);
     for (size_t i = 0; i < loops.size(); i++) {
-      for (UOp x : toposort(loops[i].src(0)))
+      for (UOp x : toposort(loops[i].src(0))) {
+        AxisKind kind = x.is(Op::Range) ? x.arg<RangeArg>().kind : AxisKind::Loop;
+        if (kind == AxisKind::Vector || kind == AxisKind::Upcast || kind == AxisKind::Unroll)
+          return str("the size of the loop ", loops[i].str(), " would differ between lanes or copies: ", x.str());
         if (std::find(loops.begin() + long(i), loops.end(), x) != loops.end())
           return str("the loop ", loops[i].str(), " would stand outside ", x.str());
+      }
       UOp outer = i ? loops[i - 1] : UOp{};
       if (auto [it, fresh] = around.try_emplace(loops[i].id(), outer); !fresh && it->second != outer)
         return str("the loop ", loops[i].str(), " would be in two places");

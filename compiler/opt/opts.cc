@@ -12,6 +12,7 @@
 //   STAGE s        what a tile's sum reads of slot s is copied to the stack first, in the order in which it is read (stage.cc)
 //   TC a r         the innermost values of reduce axis a become the group of a dot instruction, row r of dot_rows (tc.cc)
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
+//   TRIM a         the loop of reduce axis a runs over the taps of a window that are not in a border alone (trim.cc)
 //   FEW a n        where free axis a has at most n values a copy of the loop nest does them, whose axes are its own (few.cc)
 // A free axis is split where n is known to divide it, as after PADTO and PEEL. UPCAST takes any n there: the copies beyond the end do again
 // what the last one does.
@@ -24,13 +25,14 @@
 #include "opt/keep.h"
 #include "opt/stage.h"
 #include "opt/tc.h"
+#include "opt/trim.h"
 
 namespace tg {
 
 std::string Opt::str() const {
   std::string s = tg::str(kOptNames[int(kind)], " ", target);
   if (part) s += tg::str("/", int(part));
-  if (!names_slot(kind)) s += tg::str(" ", arg);
+  if (has_arg(kind)) s += tg::str(" ", arg);
   if (arg2) s += tg::str(" ", arg2);
   return s;
 }
@@ -63,7 +65,7 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     size_t slash = target.find('/');
     number(target.substr(0, slash), &o.target);
     if (slash != target.npos) number(target.substr(slash + 1), &o.part);
-    if (!names_slot(o.kind))
+    if (has_arg(o.kind))
       number(arg, &o.arg);
     else
       good &= arg.empty();
@@ -106,6 +108,7 @@ R apply(const Kernel& k, const Opt& o) {
     case OptKind::Stage: return stage(k, o);
     case OptKind::Prefetch: return opt::prefetch(k, o);
     case OptKind::Few: return few(k, o);
+    case OptKind::Trim: return trim(k, o);
     case OptKind::Tc: {
       std::string why = refuse_tc(k, o);
       if (!why.empty()) return R::no(why);

@@ -49,6 +49,8 @@ std::vector<std::vector<i64>> sizes_of(const std::vector<UOp>& vars) {
 
 }  // namespace
 
+void MeasureSlot::lie_as(const Slot& s) { layout = s.layout, constant = s.constant, dims = s.dims, before = s.before, after = s.after, fill = s.fill; }
+
 MeasureSubject MeasureSubject::of(UOp ast) {
   MeasureSubject s;
   std::vector<UOp> topo = toposort(ast);
@@ -122,7 +124,8 @@ std::vector<u8> MeasureJob::bytes() const {
   w.num(i64(subject.slots.size())), w.num(subject.terms), w.num(subject.rounds), w.num(i64(subject.sizes.size()));
   for (const std::vector<i64>& ints : subject.sizes) w.nums(ints);
   for (const MeasureSlot& s : subject.slots)
-    w.num(i64(s.kind)), w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.num(s.read), w.num(s.written), w.num(s.limit);
+    w.num(i64(s.kind)), w.nums(s.dims), w.layout(s.layout), w.num(s.constant), w.num(s.read), w.num(s.written), w.num(s.limit), w.nums(s.before), w.nums(s.after),
+        w.num(i64(s.fill));
   write_program(w, base);
   write_program(w, candidate);
   w.real(best_ns), w.num(compare);
@@ -137,7 +140,7 @@ MeasureJob MeasureJob::parse(std::span<const u8> b) {
   for (std::vector<i64>& ints : j.subject.sizes) ints = r.nums();
   for (MeasureSlot& s : j.subject.slots)
     s.kind = Kind(r.num()), s.dims = r.nums(), s.layout = r.layout(), s.constant = r.num() != 0, s.read = r.num() != 0,
-    s.written = r.num() != 0, s.limit = r.num();
+    s.written = r.num() != 0, s.limit = r.num(), s.before = r.nums(), s.after = r.nums(), s.fill = u64(r.num());
   j.base = read_program(r), j.candidate = read_program(r);
   j.best_ns = r.real(), j.compare = r.num() != 0;
   return j;
@@ -331,6 +334,20 @@ std::vector<u8> content(const MeasureSlot& s, size_t number) {
   return encode(int_values(s.kind, s.dims, v));
 }
 
+// Row-major elements with the border that kernels count on.
+std::vector<u8> bordered(const MeasureSlot& s, std::vector<u8> rows) {
+  if (s.before.empty()) return rows;
+  size_t bytes = size_t(bits(s.kind)) / 8;
+  for (i64 i = 0; i < count(s.dims); i++) {
+    bool border = false;
+    i64 rest = i;
+    for (size_t a = s.dims.size(); a-- > 0; rest /= s.dims[a])
+      border |= rest % s.dims[a] < s.before[a] || rest % s.dims[a] >= s.dims[a] - s.after[a];
+    if (border) memcpy(&rows[size_t(i) * bytes], &s.fill, bytes);
+  }
+  return rows;
+}
+
 std::vector<u8> in_layout(const std::vector<u8>& rows, const MeasureSlot& s, const Layout& l) {
   if (bits(s.kind) < 8 || l.is_row_major(s.dims)) return rows;
   std::vector<u8> out(size_t(byte_size(s.kind, l.elems())));
@@ -386,7 +403,7 @@ class Bench {
     copies_ = constants ? std::clamp<i64>(std::min(last_cache() * 5 / 4, kMostRotating) / constants + 1, 1, kMostCopies) : 1;
     for (size_t i = 0; i < s_.slots.size(); i++) {
       const MeasureSlot& m = s_.slots[i];
-      rows_.push_back(content(m, i));
+      rows_.push_back(bordered(m, content(m, i)));
       buffers_.emplace_back();
       initial_.emplace_back();
       constants_.emplace_back();

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "ir/uop.h"
-#include "target/layout.h"
+#include "opt/kernel.h"
 
 namespace tg {
 
@@ -21,6 +21,10 @@ struct MeasureSlot {
   bool constant = false;  // each launch finds it cold
   bool read = false, written = false;
   i64 limit = 0;  // integers: values are in [0, limit); 0: nothing asks for that
+  std::vector<i64> before, after;  // a border of `fill`, as in Slot
+  u64 fill = 0;
+
+  void lie_as(const Slot& s);
 };
 
 struct MeasureSubject {
@@ -30,7 +34,7 @@ struct MeasureSubject {
   // Integers of a launch, by VAR: at their largest first, then half of that, then the smallest ones. One, empty, if there are no VARs.
   std::vector<std::vector<i64>> sizes{{}};
 
-  // Layouts are for the caller to fill in.
+  // How the slots lie is for the caller to fill in.
   static MeasureSubject of(UOp ast);
 };
 

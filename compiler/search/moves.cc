@@ -3,29 +3,30 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "opt/trim.h"
 
 namespace tg {
 namespace {
 
 using List = std::vector<Opt>;
 
-// Opts on the loops, and the slots that are packed.
+// Opts on the loops, and those that are put anew behind any of these: PACK and TRIM.
 struct Parts {
-  List core;
-  std::vector<i64> packs;
+  List core, last;
 };
+bool is_last(OptKind k) { return k == OptKind::Pack || k == OptKind::Trim; }
 Parts parts_of(const List& l) {
   Parts p;
   for (const Opt& o : l) {
-    if (o.kind == OptKind::Pack)
-      p.packs.push_back(o.target);
+    if (is_last(o.kind))
+      p.last.push_back(o);
     else if (o.kind != OptKind::Thread)
       p.core.push_back(o);
   }
   return p;
 }
-List join_parts(List core, const std::vector<i64>& packs) {
-  for (i64 s : packs) core.push_back({OptKind::Pack, s});
+List join_parts(List core, const List& last) {
+  core.insert(core.end(), last.begin(), last.end());
   return core;
 }
 
@@ -87,8 +88,11 @@ Result<Kernel> finish(const Kernel& plain, const List& opts) {
   Parts p = parts_of(opts);
   Result<Kernel> k = with_opts(plain, p.core);
   if (!k) return k;
-  for (i64 slot : p.packs)
-    if (Result<Kernel> n = k->with({OptKind::Pack, slot})) k = n;
+  // A constant is packed as its loops run before any of them is trimmed.
+  for (OptKind kind : {OptKind::Pack, OptKind::Trim})
+    for (const Opt& o : p.last)
+      if (o.kind == kind)
+        if (Result<Kernel> n = k->with(o)) k = n;
   return with_tasks(std::move(*k));
 }
 
@@ -123,48 +127,50 @@ std::vector<List> moves(const Kernel& plain, const List& from, const ActionLimit
         if (!(shapes && mine)) others.push_back(o);
       }
       for (const Tile& t : tiles(*plain.target, lane->size, row ? row->size : 1, most_lanes(plain), true))
-        out.push_back(join_parts(with_tile(t, lane->id, lane->size, row ? row->id : -1, row ? row->size : 1, others), p.packs));
+        out.push_back(join_parts(with_tile(t, lane->id, lane->size, row ? row->id : -1, row ? row->size : 1, others), p.last));
     }
   }
 
   // One more.
   for (const Opt& a : actions(*k, limits)) {
-    if (a.kind == OptKind::Pack) {
-      if (std::find(p.packs.begin(), p.packs.end(), a.target) != p.packs.end()) continue;
-      std::vector<i64> packs = p.packs;
-      packs.push_back(a.target);
-      out.push_back(join_parts(p.core, packs));
+    if (is_last(a.kind)) {
+      if (std::find(p.last.begin(), p.last.end(), a) != p.last.end()) continue;
+      List last = p.last;
+      last.push_back(a);
+      out.push_back(join_parts(p.core, last));
       continue;
     }
     List l = p.core;
     l.push_back(a);
-    out.push_back(join_parts(std::move(l), p.packs));
+    out.push_back(join_parts(std::move(l), p.last));
   }
   for (size_t i = 0; i < p.core.size(); i++) {
     // Another size.
     for (i64 arg : other_args(p.core[i].kind, p.core[i].arg, *plain.target)) {
       List l = p.core;
       l[i].arg = arg;
-      out.push_back(join_parts(std::move(l), p.packs));
+      out.push_back(join_parts(std::move(l), p.last));
     }
     // One less.
     List l = p.core;
     l.erase(l.begin() + long(i));
-    out.push_back(join_parts(std::move(l), p.packs));
+    out.push_back(join_parts(std::move(l), p.last));
   }
-  for (size_t i = 0; i < p.packs.size(); i++) {
-    std::vector<i64> packs = p.packs;
-    packs.erase(packs.begin() + long(i));
-    out.push_back(join_parts(p.core, packs));
+  for (size_t i = 0; i < p.last.size(); i++) {
+    List last = p.last;
+    last.erase(last.begin() + long(i));
+    out.push_back(join_parts(p.core, last));
   }
   return out;
 }
 
 std::vector<List> templates(const Kernel& plain, const ActionLimits& limits) {
   std::vector<List> out;
-  std::vector<i64> packs;
+  List last;
   for (size_t s = 0; s < plain.slots.size(); s++)
-    if (plain.slots[s].constant) packs.push_back(i64(s));
+    if (plain.slots[s].constant) last.push_back({OptKind::Pack, i64(s)});
+  std::vector<Opt> trims = with_trims(plain).opts;
+  last.insert(last.end(), trims.begin() + long(plain.opts.size()), trims.end());
   std::vector<Axis> outs;
   for (const Axis& a : axes(plain.ast))
     if (a.output && !a.reduce && a.part == 0 && a.size > 1 && a.kind == AxisKind::Loop) outs.push_back(a);
@@ -182,7 +188,7 @@ std::vector<List> templates(const Kernel& plain, const ActionLimits& limits) {
         if (a.size % most) l.push_back(opt(OptKind::PadTo, a.id, most));
         l.push_back(opt(OptKind::Vector, a.id, most));
         if (n > 1) l.push_back(opt(a.output ? OptKind::Upcast : OptKind::Unroll, a.id, n));
-        out.push_back(join_parts(std::move(l), packs));
+        out.push_back(join_parts(std::move(l), last));
       }
     }
   }
@@ -196,7 +202,7 @@ std::vector<List> templates(const Kernel& plain, const ActionLimits& limits) {
     i64 most = dot.empty() ? lanes : std::max<i64>(2, plain.target->vector_bytes / 4);
     auto add = [&](List l) {
       l.insert(l.begin(), dot.begin(), dot.end());
-      out.push_back(join_parts(std::move(l), packs));
+      out.push_back(join_parts(std::move(l), last));
     };
     for (const Axis& lane : outs) {
       for (const Tile& t : tiles(*plain.target, lane.size, 1, most, false)) add(with_tile(t, lane.id, lane.size, -1, 1, {}));

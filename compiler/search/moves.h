@@ -1,5 +1,5 @@
-// From one list of Opts to those near it: one Opt more, one less, another size, another register tile. PACK follows the loops and THREAD
-// the work, so both are put anew behind every list (finish).
+// From one list of Opts to those near it: one Opt more, one less, another size, another register tile. PACK and TRIM follow
+// the loops and THREAD the work, so they are put anew behind every list (finish).
 #pragma once
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tg {
 
-// The plain kernel with a list of Opts in the form that the search uses: PACKs last, then tasks by the work. A PACK that no longer fits is
-// left out; any other Opt that is refused refuses the list.
+// The plain kernel with a list of Opts in the form that the search uses: PACKs and TRIMs last, then tasks by the work. One of these that no longer
+// fits is left out; any other Opt that is refused refuses the list.
 Result<Kernel> finish(const Kernel& plain, const std::vector<Opt>& opts);
 
 // Lists that `from` may become, in a fixed order; the same list may come twice. Not all are legal.

@@ -222,7 +222,7 @@ Kernel kernel_of(const Schedule& s, const Call& c) {
   k.ast = c.ast, k.ordered = c.ordered, k.target = &host();
   for (u32 b : c.buffers) {
     Slot slot;
-    if (k.slots.empty() && c.border) slot.before = s.buffers[b].before, slot.after = s.buffers[b].after, slot.fill = s.buffers[b].fill;
+    if (!k.slots.empty() || c.border) slot.before = s.buffers[b].before, slot.after = s.buffers[b].after, slot.fill = s.buffers[b].fill;
     slot.layout = s.buffers[b].layout, slot.dims = s.buffers[b].dims;
     slot.constant = s.buffers[b].kind == Buffer::Constant && bits(s.buffers[b].dtype) >= 8;
     k.slots.push_back(slot);
@@ -236,7 +236,7 @@ Kernel random_opts(Kernel k, i64 most) {
   std::string text = print(k.ast);
   std::mt19937_64 rng(hash64(text));
   auto pick = [&](i64 lo, i64 hi) { return lo + i64(rng() % u64(hi - lo + 1)); };
-  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep, OptKind::Tc, OptKind::Stage, OptKind::Few};
+  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep, OptKind::Tc, OptKind::Stage, OptKind::Few, OptKind::Trim};
   constexpr i64 kArgs[] = {2, 2, 3, 4, 4, 5, 7, 8, 16};
   i64 want = pick(1, most);
   if (pick(0, 1)) k = prepare(std::move(k));
@@ -251,6 +251,7 @@ Kernel random_opts(Kernel k, i64 most) {
     if (o.kind == OptKind::Swap) o.arg = b.id, o.arg2 = b.part;
     if (o.kind == OptKind::Keep) o.target = 0, o.part = 0, o.arg = i64(pick(0, 1) ? RowPlace::Stack : RowPlace::Out);
     if (o.kind == OptKind::Tc) o.arg = pick(0, 3);
+    if (o.kind == OptKind::Trim) o.arg = 0;
     if (o.kind == OptKind::Pack || o.kind == OptKind::Stage) o.target = pick(0, i64(k.slots.size()) - 1), o.part = 0, o.arg = 0;
     if (Result<Kernel> r = k.with(o)) k = *r;
   }

@@ -11,8 +11,8 @@ class Opts : public SmallKernel {};
 TEST_F(Opts, TextReadsBack) {
   std::vector<Opt> all{{OptKind::Upcast, 2, 6},   {OptKind::Vector, 0, 16, 0, 3}, {OptKind::Unroll, 4, 4}, {OptKind::Thread, 0, 8}, {OptKind::Swap, 1, 3, 2, 1},
                        {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3},
-                       {OptKind::Stage, 2},       {OptKind::Few, 0, 8},           {OptKind::Prefetch, 3}};
-  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2, FEW 0 8, PREFETCH 3");
+                       {OptKind::Stage, 2},       {OptKind::Few, 0, 8},           {OptKind::Prefetch, 3},    {OptKind::Trim, 2}};
+  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2, FEW 0 8, PREFETCH 3, TRIM 2");
   auto back = parse_opts(opts_text(all));
   ASSERT_TRUE(back) << back.why();
   EXPECT_EQ(*back, all);
@@ -23,8 +23,8 @@ TEST_F(Opts, TextOfEveryKindReadsBack) {
   for (size_t kind = 0; kind < std::size(kOptNames); kind++)
     for (i64 arg2 : {0, 2})
       for (u8 part : {0, 1, 200}) {
-        bool of_slot = names_slot(OptKind(kind));
-        Opt o{OptKind(kind), 7, of_slot ? 0 : 5, of_slot ? 0 : arg2, part};
+        bool arg = has_arg(OptKind(kind));
+        Opt o{OptKind(kind), 7, arg ? 5 : 0, arg ? arg2 : 0, part};
         auto back = parse_opts(o.str());
         ASSERT_TRUE(back) << o.str();
         EXPECT_EQ((*back)[0], o) << o.str();

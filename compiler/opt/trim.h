@@ -1,0 +1,13 @@
+// TRIM: the loop of a sum over a window runs over the places inside alone. What lies outside is the border of a picture: a gate says so, or the
+// slot has a border of its own, and what is read there adds nothing to the sum.
+#pragma once
+#include "opt/kernel.h"
+
+namespace tg {
+
+Result<Kernel> trim(const Kernel& k, const Opt& o);
+
+// The kernel with every TRIM that it takes: the last Opts of a list, before tasks.
+Kernel with_trims(Kernel k);
+
+}  // namespace tg
