@@ -35,9 +35,13 @@ R peel(const Kernel& k, const Opt& o) {
       RangeArg ra = r.arg<RangeArg>();
       std::map<u32, Split> map;
       if (copy) {
+        ra.id = next_id;
+        UOp tail = range(rest, ra);
+        map[r.id()] = {tail + main, {tail}};
+        if (rest.is_const(1)) map[r.id()] = {main, {}};
         bool inner = false;
         std::vector<UOp> outer;
-        std::vector<std::pair<UOp, UOp>> renamed;
+        std::vector<std::pair<UOp, UOp>> renamed{{r, map[r.id()].value}};
         for (UOp x : closed_ranges(s)) {
           if (x == r) inner = true;
           if (!inner) outer.push_back(x);
@@ -46,14 +50,10 @@ R peel(const Kernel& k, const Opt& o) {
           if (u.is(Op::Range) && u != r && std::find(outer.begin(), outer.end(), u) == outer.end()) {
             RangeArg x = u.arg<RangeArg>();
             x.phase += next_phase;
-            UOp fresh = range(substitute(u.src(0), renamed), x);  // sizes come before the loops that have them
+            UOp fresh = range(simplify(substitute(u.src(0), renamed)), x);  // sizes come before the loops that have them
             renamed.push_back({u, fresh});
             map[u.id()] = {fresh, {fresh}};
           }
-        ra.id = next_id;
-        UOp tail = range(rest, ra);
-        map[r.id()] = {tail + main, {tail}};
-        if (rest.is_const(1)) map[r.id()] = {main, {}};
       } else {
         UOp head = range(main, ra);
         map[r.id()] = {head, {head}};

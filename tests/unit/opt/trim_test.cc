@@ -68,6 +68,8 @@ TEST_F(Trim, WithOtherOpts) {
   with(k, "VECTOR 0 4, PACK 2, TRIM 2, THREAD 1 2");
   with(k, "THREAD 1 5, TRIM 2");
   with(k, "PEEL 1 5, TRIM 2");
+  with(k, "TRIM 2, PEEL 1 5");
+  with(k, "TRIM 2, PEEL 1 11");  // one row is left: its taps are a constant
   with(k, "SWAP 0 1, TRIM 2");
 }
 TEST_F(Trim, AMaximumIgnoresItsIdentity) {
