@@ -13,6 +13,7 @@ namespace {
 
 constexpr i64 kLine = 64;           // bytes of a cache line
 constexpr i64 kAhead = 4096;        // bytes; a panel that is smaller comes by itself
+constexpr i64 kTaps = 16;           // the most of a loop whose size is not known
 
 // Vectors that an innermost loop reads beside each other: from `offset` + low to `offset` + high elements.
 struct Stream {
@@ -74,16 +75,24 @@ class Prefetcher {
     it->second.high = std::max(it->second.high, at + load.dtype().lanes);
   }
 
+  // The place where no tap of a window is outside of the picture (TRIM): the first and last rows ask as all others do.
+  static UOp plain(UOp offset) {
+    std::vector<std::pair<UOp, UOp>> begins;
+    for (UOp u : toposort(offset))
+      if (u.in(Op::Max | Op::Min) && !is_uniform(u)) begins.push_back({u, idx(0)});
+    return begins.empty() ? offset : simplify(substitute(offset, begins));
+  }
+
   void ask(const Stream& s) {
     i64 width = bits(s.buffer.dtype()) / 8;
     UOp inside = idx(0), round = idx(0);  // the place within a panel; the number of its round
     i64 elems = s.high - s.low, rounds = 1, step = 0;
-    UOp rest = s.offset;
+    UOp rest = plain(s.offset);
     for (size_t i = open_.size(); i-- > 0 && step == 0;) {
       UOp r = open_[i];
       auto l = linear_in(rest, r);
-      if (!l || !r.src(0).is_const()) return;
-      i64 n = r.src(0).as_int();
+      i64 n = r.src(0).is_const() ? r.src(0).as_int() : bounds(r.src(0)).hi;
+      if (!l || n < 1 || n > (r.src(0).is_const() ? n : kTaps)) return;
       if (n == 1) continue;
       if (l->factor == 0) {
         round = r * idx(rounds) + round;
