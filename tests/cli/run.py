@@ -217,6 +217,12 @@ def rows_of_two_bytes_by_constant_bytes(b):
             bound = np.abs(x).max(1, keepdims=True) * np.abs(centred).sum(0) / 64000 * scale
             over = np.abs(got[0] - x.astype(np.float64) @ (centred * scale)) - bound - 1e-30
             expect(f"{name}, {n} rows: within the bound", bool((over <= 0).all()), True)
+    x = np.ones((9, 96), np.float32)
+    x[2, 95], x[4, 3] = np.nan, -np.inf
+    file = b.npy("special.npy", x)
+    b.good("tgb", "run", b.path("bytes.tgb"), "--input", f"x={file}", "--output", b.path("out"))
+    finite = np.isfinite(np.load(b.path("out/0.npy")))
+    expect("rows with NaN and infinity, and those beside them", [bool(finite[r].any()) for r in (2, 4)] + [bool(finite[r].all()) for r in (1, 3, 5)], [False] * 2 + [True] * 3)
 
 
 @check
