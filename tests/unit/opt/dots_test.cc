@@ -134,6 +134,30 @@ TEST_F(Dots, TheHeuristicsTakeThem) {
   EXPECT_TRUE(std::any_of(q.opts.begin(), q.opts.end(), [](const Opt& o) { return o.kind == OptKind::Pack; })) << opts_text(q.opts);
   same(k, q);
 }
+TEST_F(Dots, TwoSumsOverOneLoopShareTheVectorsOfWeights) {
+  UOp o = buffer({28, 64}, false, Kind::F32), h = buffer({28, 32}, false, Kind::U8), l = buffer({28, 32}, false, Kind::U8), w = buffer({32, 64}, true, Kind::I8);
+  UOp i = loop(0, 28), j = loop(1, 64), p = reduce_loop(2, 32);
+  auto sum = [&](UOp x) { return cast(reduce(ReduceKind::Add, cast(load(x, {i, p}), Kind::I32) * cast(load(w, {p, j}), Kind::I32), {p}), Kind::F32); };
+  finish({store(at(o, {i, j}), sum(h) * konst_f(Kind::F32, 256) + sum(l), {i, j})});
+  Kernel q = heuristics(prepare(k));
+  same(k, q);
+  i64 dots = count_of(q, Op::Dot), weights = 0, sums = 0;
+  for (UOp u : lower(q).linear) weights += u.is(Op::Load) && u.dtype() == DType(Kind::I8).vec(64), sums += u.is(Op::Reg);
+  EXPECT_EQ(sums, dots) << "all in one loop: " << opts_text(q.opts);
+  EXPECT_EQ(dots % (2 * weights), 0);
+  EXPECT_GE(dots / weights, 8) << "of a vector of weights: " << opts_text(q.opts);
+  EXPECT_LE(sums + weights + 1, target.vector_registers);
+}
+TEST_F(Dots, WhatFullTilesLeaveOfFreeRowsGoesInLowerOnes) {
+  UOp o = buffer({40, 128}, false, Kind::I32), a = buffer({40, 16}, false, Kind::U8), w = buffer({16, 128}, true, Kind::I8);
+  UOp i = range(var("n", 1, 40), {0, 0, 0, AxisKind::Loop}), j = loop(1, 128), p = reduce_loop(2, 16);
+  finish({store(at(o, {i, j}), reduce(ReduceKind::Add, cast(load(a, {i, p}), Kind::I32) * cast(load(w, {p, j}), Kind::I32), {p}), {i, j})});
+  sizes = {1, 2, 3, 4, 5, 7, 8, 11, 14, 23, 40};
+  Kernel q = heuristics(prepare(k));
+  EXPECT_EQ(std::count_if(q.opts.begin(), q.opts.end(), [](const Opt& x) { return x.kind == OptKind::Peel; }), 2)
+      << "full tiles, tiles of 4, and of 2: " << opts_text(q.opts);
+  same(k, q);
+}
 TEST_F(Dots, TheHeuristicsLeaveOtherTargetsAlone) {
   target.renderer = "CLANG";
   bytes(32, 32, 16);
