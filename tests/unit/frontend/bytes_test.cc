@@ -90,6 +90,24 @@ TEST(Bytes, DequantizedFactorsAreSummedAsIntegers) {
   // x - 2 = {0 1 2; 8 -2 -1}
   EXPECT_EQ(m.run({ints(Kind::U8, {2, 3}, {2, 3, 4, 10, 0, 1})})[0], f32s({2, 2}, {-7 * 0.125, 16.0, 7 * 0.125, -30.0}));
 }
+TEST(Bytes, ConstantBytesTakeTheirZeroPointIfTheyStayWithinI8) {
+  constexpr i64 kColumns = 4000;  // more than import folds
+  for (bool fits : {true, false}) {
+    Model m;
+    m.input("x", Kind::F32, {"1", "3"}).output("y");
+    std::vector<f64> w;
+    for (i64 j = 0; j < kColumns; j++) w.insert(w.end(), {fits ? 20.0 : 255.0, 120.0 + f64(j % 2), 247.0});
+    m.weight("w", ints(Kind::U8, {kColumns, 3}, w));
+    m.weight("ws", f32s({}, {0.5}));
+    m.weight("wz", ints(Kind::U8, {}, {120}));
+    m.node("DequantizeLinear", {"w", "ws", "wz"}, {"b"});
+    attr(m.node("Gemm", {"x", "b"}, {"y"}), "transB", 1);
+    if (fits) EXPECT_EQ(factors(m.load()), "f32 i8");
+    else EXPECT_NE(factors(m.load()), "f32 i8");
+    Values y = m.run({f32s({1, 3}, {2, 4, -1})})[0];
+    for (i64 j : {0, 1, 3999}) EXPECT_EQ(y.number(j), 0.5 * ((fits ? -100 : 135) * 2 + (j % 2) * 4 - 127)) << j;
+  }
+}
 TEST(Bytes, AScaleAlongTheSumStaysInIt) {
   Model m;
   m.input("x", Kind::F32, {"1", "2"}).output("y");
