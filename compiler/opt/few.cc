@@ -28,19 +28,24 @@ i64 remainder_of(UOp ast, i64 id) {
 }
 
 std::string shared_read(const Kernel& k) {
-  if (std::none_of(k.opts.begin(), k.opts.end(), [](const Opt& o) { return o.kind == OptKind::Few; })) return "";
-  auto free = [](UOp u) { return std::any_of(u.src().begin(), u.src().end(), [](UOp s) { return !s.is_const(); }); };
+  if (std::none_of(k.opts.begin(), k.opts.end(), [](const Opt& o) { return o.kind == OptKind::Few || o.kind == OptKind::Peel; })) return "";
   Memo<u32> seen;  // by LOAD: one more than the number of the STORE that reads it first
   std::span<const UOp> stores = k.ast.src();
   seen[k.ast];
+  // Is there a VAR below the LOAD, in its address or its buffer's sizes, on which the size of a loop depends that only one of the two is in?
+  auto may_lie_outside = [](UOp load, const std::vector<UOp>& a, const std::vector<UOp>& b) {
+    std::vector<UOp> sizes;
+    for (auto [x, y] : {std::pair{&a, &b}, std::pair{&b, &a}})
+      for (UOp r : *x)
+        if (std::find(y->begin(), y->end(), r) == y->end()) sizes.push_back(r.src(0));
+    std::vector<UOp> of_loops = toposort(sizes), below = toposort(load.src(0));
+    return std::any_of(below.begin(), below.end(), [&](UOp x) { return x.is(Op::Var) && std::find(of_loops.begin(), of_loops.end(), x) != of_loops.end(); });
+  };
   for (u32 i = 0; i < stores.size(); i++)
     for (UOp u : toposort(stores[i])) {
       if (!u.is(Op::Load)) continue;
-      if (seen[u] && loops_of(stores[seen[u] - 1]) != loops_of(stores[i])) {
-        std::vector<UOp> below = toposort(u.src(0));
-        if (std::any_of(below.begin(), below.end(), [&](UOp x) { return x.is(Op::Var) || (x.is(Op::Param) && free(x)); }))
-          return "two versions would share what they read";
-      }
+      if (u32 j = seen[u]; j && j != i + 1)
+        if (std::vector<UOp> a = loops_of(stores[j - 1]), b = loops_of(stores[i]); a != b && may_lie_outside(u, a, b)) return "two copies of the loops would share what they read";
       if (!seen[u]) seen[u] = i + 1;
     }
   return "";

@@ -54,8 +54,9 @@ class Generator {
     c_.graph.arena = std::make_shared<Arena>();
     Arena::Scope scope(*c_.graph.arena);
     if (o_.free_sizes) {
-      constexpr i64 kFree[] = {1, 2, 3, 5, 7, 8, 9, 13, 16, 21, 33, 64};
+      constexpr i64 kFree[] = {0, 1, 2, 3, 5, 7, 8, 9, 13, 16, 21, 33, 64};
       free_size_ = any(kFree);
+      if (o_.size >= 0) free_size_ = o_.size;
       c_.vars = {{"v0", free_size_}};
     }
     for (i64 i = pick(1, 3); i > 0; i--) input();

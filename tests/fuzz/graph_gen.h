@@ -18,6 +18,7 @@ struct Options {
   bool wide = true;            // f64
   bool storage = true;         // kinds under 8 bits and 8-bit floats, behind a Cast
   bool free_sizes = false;     // one dimension is a VAR, called v0
+  i64 size = -1;               // what it is in the run; -1: by chance
   std::string only;            // names of op groups, comma-separated; empty: all (see kGroups in graph_gen.cc)
 };
 

@@ -1,6 +1,6 @@
 // Random graphs, each through every stage that can be run here, compared with the interpreter's own answer.
 //   graph_fuzz [--seed N] [--count N | --seconds N] [--ops N] [--elems N] [--only GROUP,GROUP] [--stage NAME] [--print] [--dump DIR]
-//   graph_fuzz --free ...       one dimension is a variable
+//   graph_fuzz --free [--size N] ...   one dimension is a variable, of size N in the run
 //   graph_fuzz --layers ...     networks of layers (layer_gen.h) in place of random nodes; --ops, --elems and --only do nothing
 // --print shows each graph's text; --dump writes graphs, inputs and answers for oracle.py. Exit code 1 if any graph fails; what fails is printed
 // with its seed.
@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
       else if (a == "--seconds") seconds = integer(a, v);
       else if (a == "--ops") o.ops = int(integer(a, v));
       else if (a == "--elems") o.max_elems = integer(a, v);
+      else if (a == "--size") o.size = integer(a, v);
       else if (a == "--only") o.only = v;
       else if (a == "--stage") stage = v;
       else if (a == "--dump") dir = v;

@@ -234,6 +234,38 @@ TEST_F(FreeOpts, TasksOfFewAreThoseOfTheNest) {
   EXPECT_EQ(refusal(with(k, "FEW 0 4, TILE 1 1"), "THREAD 0 3"), "the loop r0.1 would be in two places");
   EXPECT_EQ(refusal(with(k, "FEW 0 4, UPCAST 101 5"), "THREAD 1 3"), "axis 1 does not surround the whole kernel");
 }
+TEST_F(FreeOpts, CopiesThatMayBothBeEmptyShareNoRead) {
+  // y[i] = x[i] + x[0]: of no values x[0] is outside, so it may not stand before the loops of both copies.
+  for (i64 slot : {0, 1}) params.push_back(tensor::param(slot, Kind::F32, {n})), k.slots.push_back({Layout::row_major(std::vector<i64>{64}), {64}, {}, {}, 0, false});
+  UOp i = free_loop(0, n);
+  finish({store(at(params[0], {i}), load(params[1], {i}) + load(params[1], {idx(0)}), {i})});
+  EXPECT_EQ(refusal("PEEL 0 4"), "two copies of the loops would share what they read");
+  EXPECT_EQ(refusal("FEW 0 4"), "two copies of the loops would share what they read");
+  for (const char* opts : {"", "UPCAST 0 4", "PADTO 0 4, VECTOR 0 4"}) {
+    Result<Kernel> q = with_opts(k, opts);
+    ASSERT_TRUE(q) << q.why();
+    std::vector<Values> none{values(Kind::F32, {0}, std::vector<f64>{}), values(Kind::F32, {0}, std::vector<f64>{})};
+    EXPECT_NO_THROW(eval_linear(lower(*q).linear, none, {{"n", 0}})) << opts;
+  }
+}
+TEST_F(FreeOpts, CopiesShareReadsOfWhatTheirSizeSaysNothingOf) {
+  // y[m, i] = x[m, i] + z[m]: z has a value wherever there is a loop over m, whatever n is.
+  UOp m = var("m", 0, 8), r = free_loop(0, m), i = free_loop(1, n);
+  for (auto [slot, dims] : {std::pair{0, Shape{m, n}}, std::pair{1, Shape{m, n}}, std::pair{2, Shape{m}}}) {
+    params.push_back(tensor::param(slot, Kind::F32, dims));
+    std::vector<i64> most = dims.size() == 2 ? std::vector<i64>{8, 64} : std::vector<i64>{8};
+    k.slots.push_back({Layout::row_major(most), most, {}, {}, 0, false});
+  }
+  finish({store(at(params[0], {r, i}), load(params[1], {r, i}) + load(params[2], {r}), {r, i})});
+  Result<Kernel> q = with_opts(k, "PEEL 1 4, UPCAST 1 4");
+  ASSERT_TRUE(q) << q.why();
+  for (auto [rows, columns] : {std::pair{0, 0}, std::pair{0, 5}, std::pair{3, 0}, std::pair{2, 7}}) {
+    std::vector<f64> x(size_t(rows * columns), 1), z(size_t(rows), 2);
+    std::vector<Values> bufs{values(Kind::F32, {rows * columns}, x), values(Kind::F32, {rows * columns}, x), values(Kind::F32, {rows}, z)};
+    eval_linear(lower(*q).linear, bufs, {{"n", columns}, {"m", rows}});
+    for (i64 e = 0; e < rows * columns; e++) EXPECT_EQ(bufs[0].number(e), 3) << rows << " rows, element " << e;
+  }
+}
 TEST_F(FreeOpts, FewRefusals) {
   n = var("n", 3, 64);
   sizes = {3, 64};
