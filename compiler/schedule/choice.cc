@@ -250,7 +250,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     }
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);
-    if (buffer[u] && !has_one) to[u] = tensor::contiguous(to[u]);
+    if (buffer[u] && !has_one && !is_kept(u)) to[u] = tensor::contiguous(to[u]);
   }
   r.sink = to[g.sink];
   std::atomic<size_t> next = 0;
