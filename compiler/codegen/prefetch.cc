@@ -77,10 +77,10 @@ class Prefetcher {
 
   // The place where no tap of a window is outside of the picture (TRIM): the first and last rows ask as all others do.
   static UOp plain(UOp offset) {
-    std::vector<std::pair<UOp, UOp>> begins;
-    for (UOp u : toposort(offset))
-      if (u.in(Op::Max | Op::Min) && !is_uniform(u)) begins.push_back({u, idx(0)});
-    return begins.empty() ? offset : simplify(substitute(offset, begins));
+    if (offset.in(Op::Max | Op::Min) && !is_uniform(offset)) return idx(0);
+    if (!offset.in(Op::Add | Op::Mul)) return offset;  // a loop stays the loop that it is
+    UOp a = plain(offset.src(0)), b = plain(offset.src(1));
+    return a == offset.src(0) && b == offset.src(1) ? offset : simplify(alu(offset.op(), {a, b}));
   }
 
   void ask(const Stream& s) {

@@ -42,7 +42,7 @@ class Prefetched : public SmallKernel {
       UOp u = list_[at];
       if (u.is(Op::Range)) {
         size_t end = at;
-        for (i64 i = 0; i < u.src(0).as_int(); i++) {
+        for (i64 i = 0, n = number(u.src(0), values); i < n; i++) {
           Values inner = values;
           inner.push_back({u, idx(i)});
           end = walk(at + 1, inner);
@@ -86,6 +86,24 @@ TEST_F(Prefetched, EachLineOfTheNextPanelOnce) {
     EXPECT_TRUE(std::includes(hinted.begin(), hinted.end(), next.begin(), next.end())) << rows;
     for (i64 line : next) EXPECT_EQ(asked[0].count(line), 1u) << rows;
   }
+}
+
+// Rows at the border of a picture run over fewer taps: what they ask for is in the next panel too, and the list is in order.
+TEST_F(Prefetched, WindowsThatRunOverTheTapsInside) {
+  target.vector_bytes = 64;
+  UOp o = buffer({32, 8}), x = buffer({32, 8}), f = buffer({32, 32, 3}, true), n = loop(0, 32), h = loop(1, 8), c = reduce_loop(2, 32), t = reduce_loop(3, 3);
+  UOp tap = node(Op::Load, Kind::F32, {at(x, {c, h + t - 1}), lt(idx(0), h + t) & lt(h + t, idx(9)), konst_f(Kind::F32, 0)});
+  finish({store(at(o, {n, h}), reduce(ReduceKind::Add, tap * load(f, {n, c, t}), {c, t}), {n, h})});
+  Kernel q = with(k, "VECTOR 0 16, TILE 0 1, PACK 2, PREFETCH 2, TRIM 3");
+  std::set<i64> asked;
+  size_t reads = 0, panel = (8 * 3 - 2) * 32;
+  for (const Touch& touch : touches(q)) {
+    if (touch.hint && reads <= panel) asked.insert(touch.line);
+    reads += !touch.hint;
+  }
+  std::erase_if(asked, [](i64 line) { return line < 96; });  // the rounds after the first name their own panel
+  EXPECT_EQ(asked.size(), 64u) << "the two taps of the first row, for each of 32 channels";
+  EXPECT_LT(*asked.rbegin(), 192);
 }
 
 TEST_F(Prefetched, NothingWithoutTheOpt) {
