@@ -112,7 +112,8 @@ struct Row {
   OptKind kind;
   void (*propose)(Ctx&);
 };
-// THREAD has no row: its count follows from the work (with_tasks), so that results and tasks do not depend on where was measured.
+// THREAD has no row: its count follows from the work (with_tasks), so that results and tasks do not depend on where was measured. Nor has FEW:
+// a version wants lanes and a tile of its own (search/versions.cc).
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "opt/trim.h"
+#include "search/versions.h"
 
 namespace tg {
 namespace {
@@ -156,6 +157,7 @@ std::vector<List> moves(const Kernel& plain, const List& from, const ActionLimit
     l.erase(l.begin() + long(i));
     out.push_back(join_parts(std::move(l), p.last));
   }
+  for (List& l : versions(plain, p.core)) out.push_back(join_parts(std::move(l), p.last));
   for (size_t i = 0; i < p.last.size(); i++) {
     List last = p.last;
     last.erase(last.begin() + long(i));

@@ -3,6 +3,7 @@
 
 #include "../opt/small_kernel.h"
 #include "search/estimate.h"
+#include "search/versions.h"
 
 using namespace tg;
 
@@ -51,6 +52,47 @@ TEST_F(Moves, RowsKeepTheirMeaning) {
   EXPECT_GT(all_same(moves(k, {}, {})), 5);
 }
 
+// A product of free rows: versions for few of them come and go, and each list is one that is legal.
+class FreeRows : public Moves {
+ protected:
+  FreeRows() {
+    UOp n = var("n", 1, 40), o = buffer({40, 48}), a = buffer({40, 5}), w = buffer({5, 48}, true);
+    UOp i = range(n, {0, 0, 0, AxisKind::Loop}), j = loop(1, 48), l = reduce_loop(2, 5);
+    finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(w, {l, j}), {l}), {i, j})});
+  }
+  std::vector<std::string> texts(std::string_view core) {
+    std::vector<std::string> out;
+    for (const std::vector<Opt>& l : versions(k, *parse_opts(core))) {
+      out.push_back(opts_text(l));
+      Result<Kernel> n = tg::finish(k, l);
+      EXPECT_TRUE(n) << out.back() << ": " << n.why();
+    }
+    return out;
+  }
+};
+
+TEST_F(FreeRows, OneVersionMore) {
+  std::vector<std::string> t = texts("VECTOR 1 16, TILE 1 1, PEEL 0 12, UPCAST 0 12, UPCAST 100 2");
+  EXPECT_EQ(t[0], "FEW 0 8, VECTOR 101 16, TILE 101 1, UPCAST 100 8, VECTOR 1 16, TILE 1 1, PEEL 0 12, UPCAST 0 12, UPCAST 200 2");
+  EXPECT_EQ(t[1], "FEW 0 8, PADTO 101 32, VECTOR 101 16, UPCAST 101 2, TILE 101 1, UPCAST 100 8, VECTOR 1 16, TILE 1 1, PEEL 0 12, UPCAST 0 12, UPCAST 200 2");
+  t = texts("FEW 0 4, VECTOR 101 16, TILE 101 1, UPCAST 100 4, VECTOR 1 16, TILE 1 1, PEEL 0 12, UPCAST 0 12, UPCAST 200 2");
+  EXPECT_EQ(t[0], "VECTOR 1 16, TILE 1 1, PEEL 0 12, UPCAST 0 12, UPCAST 100 2");
+  EXPECT_EQ(t[1], "FEW 0 4, FEW 100 2, VECTOR 201 16, TILE 201 1, UPCAST 200 2, VECTOR 101 16, TILE 101 1, UPCAST 100 4, VECTOR 1 16, TILE 1 1, PEEL 0 12, "
+                  "UPCAST 0 12, UPCAST 300 2");
+}
+
+TEST_F(FreeRows, VersionsGoOneByOne) {
+  std::vector<std::string> t = texts("FEW 0 2, FEW 100 1, VECTOR 101 16, TILE 101 1, UPCAST 100 2, VECTOR 201 16, TILE 201 1, VECTOR 1 16, TILE 1 1, UPCAST 0 4");
+  ASSERT_EQ(t.size(), 2u);
+  EXPECT_EQ(t[0], "FEW 0 2, VECTOR 101 16, TILE 101 1, UPCAST 100 2, VECTOR 1 16, TILE 1 1, UPCAST 0 4");
+  EXPECT_EQ(t[1], "VECTOR 1 16, TILE 1 1, UPCAST 0 4");
+}
+
+TEST_F(Moves, NoVersionsWhereNothingIsFree) {
+  matmul(12, 32, 7);
+  EXPECT_TRUE(versions(k, *parse_opts("VECTOR 1 16")).empty());
+}
+
 TEST_F(Moves, FixedOrder) {
   matmul(12, 32, 7);
   auto text = [&] { return join(moves(k, *parse_opts("VECTOR 1 16"), {}), "\n", [](const std::vector<Opt>& l) { return opts_text(l); }); };
@@ -97,6 +139,26 @@ TEST_F(Moves, EstimateOfAStream) {
   stream(1000, 1024);
   EXPECT_LT(cost("VECTOR 1 16"), cost("") / 2);
   EXPECT_LT(cost("VECTOR 1 16"), cost("PADTO 0 16, VECTOR 0 16"));
+}
+
+// A border is stored once, by the first task, however many there are: 2052 of 264196 values.
+TEST_F(Moves, EstimateOfABorder) {
+  UOp o = buffer({514, 514}), x = buffer({512, 512}), i = loop(0, 512), j = loop(1, 512);
+  finish({store(at(o, {i + idx(1), j + idx(1)}), load(x, {i, j}), {i, j})});
+  f64 inside = cost("VECTOR 1 16");
+  ASSERT_GT(lower(*tg::finish(k, *parse_opts("VECTOR 1 16"))).tasks, 4);
+  k.slots[0].before = k.slots[0].after = {1, 1};
+  f64 all = cost("VECTOR 1 16");
+  EXPECT_GT(all, inside);
+  EXPECT_LT(all, 1.3 * inside);
+}
+
+// Sums of 4 terms, each begun anew: those that follow one another are added up side by side. 64 * 4 additions in a chain would be 1024 cycles.
+TEST_F(Moves, EstimateOfShortChains) {
+  UOp o = buffer({64}), x = buffer({64, 4}), i = loop(0, 64), l = reduce_loop(1, 4);
+  finish({store(at(o, {i}), reduce(ReduceKind::Add, load(x, {i, l}), {l}), {i})});
+  Lowered low = lower(*tg::finish(k, {}));
+  EXPECT_LT(estimate(low.linear, low.tasks, k.slots, target).latency, 400);
 }
 
 }  // namespace
