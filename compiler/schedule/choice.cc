@@ -21,6 +21,7 @@ namespace {
 
 constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by itself errs by less
 constexpr f64 kClearly = 0.985;
+constexpr i64 kCopiedChannels = 16;
 constexpr i64 kFewestQueries = 8, kFewestKeys = 16;  // fewer fill no tile of a kernel with rows
 
 Memo<std::vector<UOp>> users_of(UOp sink) {
@@ -246,7 +247,10 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     else if (auto j = split.find(u.id()); j != split.end()) to[u] = split_sum(j->second, src[0]);
     else if (it != picked.end()) {
       const Picked& p = it->second;
-      to[u] = (p.joined ? winograd_in_pieces : winograd)(p.conv, p.f, to[p.conv.x], filter(p), target);
+      UOp x = to[p.conv.x];
+      // An input of the model lies by rows: one copy with channels side by side costs less than a transform that gathers them.
+      if (winograd_input(p.conv).is(Op::Param) && p.conv.in >= kCopiedChannels) x = tensor::contiguous(x);
+      to[u] = (p.joined ? winograd_in_pieces : winograd)(p.conv, p.f, x, filter(p), target);
     }
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);

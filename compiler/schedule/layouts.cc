@@ -3,6 +3,7 @@
 // channels to fill a vector), all else follows its inputs.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -57,7 +58,7 @@ std::vector<i64> innermost(size_t rank, int axis) {
 
 class Chooser {
  public:
-  Chooser(Schedule& s, const Target& t) : s_(s), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()), chosen_(s.buffers.size()) {}
+  Chooser(Schedule& s, const Target& t) : s_(s), t_(t), lanes_(t.vector_bytes / 4), votes_(s.buffers.size()), chosen_(s.buffers.size()) {}
 
   void run(std::span<const LayoutPick> picks) {
     for (const Call& c : s_.calls) vote(c);
@@ -76,6 +77,7 @@ class Chooser {
       set(u32(b), innermost(s_.buffers[b].dims.size(), best));
     }
     for (const Call& c : s_.calls) follow(c);
+    spread_transforms();
   }
 
   // Behind run(): buffers with votes, as questions; equal ones are one.
@@ -169,7 +171,7 @@ class Chooser {
 
   void vote(const Call& c) {
     if (!c.ordered.empty()) return;
-    if (vote_blocks(c) || vote_rows(c)) return;
+    if (vote_transform(c) || vote_blocks(c) || vote_rows(c)) return;
     UOp st = c.ast.src(0);
     u32 out = c.buffers[size_t(st.src(0).src(0).arg_int())];
     std::vector<UOp> oc(st.src(0).src().begin() + 1, st.src(0).src().end());
@@ -228,6 +230,47 @@ class Chooser {
       }
       if (lanes && channel && most(channel.src(0)) >= 4)  // an image's three channels are no vector
         add(in, kNearCycles * elements(in), axis_of(at, channel));
+    }
+  }
+
+  // The input's transform of a Winograd convolution: loops of its result, (rows, columns, blocks, channels), are told apart by name.
+  static UOp transformed(const Call& c) {
+    UOp st = c.ast.src(0);
+    if (c.ast.nsrc() != 1 || !st.is(Op::Store) || st.src(0).nsrc() != 5) return {};
+    bool places = false;
+    for (UOp u : toposort(st.src(1))) {
+      if (u.in(Op::Reduce | Op::Fold | Op::Row)) return {};
+      places |= u.is(Op::Eq) && u.src(1).is_const() && (u.src(0) == st.src(0).src(1) || u.src(0) == st.src(0).src(2)) && u.src(0).is(Op::Range);
+    }
+    return places ? st : UOp{};
+  }
+  bool vote_transform(const Call& c) {
+    UOp st = transformed(c);
+    if (!st) return false;
+    UOp channel = st.src(0).src(4);
+    if (channel.is(Op::Range) && most(channel.src(0)) * 2 > lanes_)
+      for (UOp u : toposort(st.src(1)))
+        if (std::optional<Read> r = u.is(Op::Load) ? read_of(c, u) : std::nullopt) {
+          add(r->buffer, kGatherCycles * elements(r->buffer) / f64(lanes_), axis_of(r->coords, channel));
+          break;
+        }
+    return true;
+  }
+  // The places of V should not lie in a few sets of the first cache, to which they are stored side by side: a place is an odd number of lines, of
+  // which the last are padding.
+  void spread_transforms() {
+    constexpr i64 kLine = 16, kWays = 8;
+    for (const Call& c : s_.calls) {
+      UOp st = transformed(c);
+      if (!st) continue;
+      Buffer& v = s_.buffers[c.buffers[size_t(st.src(0).src(0).arg_int())]];
+      std::vector<LayoutPiece>& p = v.layout.pieces;
+      if (v.kind != Buffer::Scratch || v.is_free() || v.dtype != DType(Kind::F32) || p.size() != 4 || p[3].axis != 3 || p[2].axis != 2 || p[3].factor % kLine) continue;
+      const i64 sets = t_.l1_bytes / 64 / kWays, places = p[0].factor * p[1].factor;
+      auto used = [&] { return sets / std::gcd(sets, p[2].factor * p[3].factor / kLine); };
+      auto enough = [&] { return used() * kWays / 2 >= places; };
+      if (!enough()) p[2].factor += p[2].factor % 2 == 0;
+      if (!enough() && p[3].factor / kLine % 2 == 0) p[3].factor += kLine;
     }
   }
 
@@ -367,6 +410,7 @@ class Chooser {
   }
 
   Schedule& s_;
+  const Target& t_;
   i64 lanes_;  // f32 values of a vector
   std::vector<std::map<int, f64>> votes_;  // by buffer and axis
   std::vector<u8> chosen_;
