@@ -111,12 +111,8 @@ class Decomposer {
   }
 
   // --- memory of kinds under 8 bits ---------------------------------------------------------------------------------------------------
-  static UOp buffer_of(UOp index) {
-    while (index.is(Op::After)) index = index.src(0);
-    return memory_of(index);
-  }
   static bool packed(UOp index) {
-    UOp b = buffer_of(index);
+    UOp b = memory_of(index);
     return b.is(Op::Param) && bits(b.dtype().kind) < 8;
   }
   // Element offset to byte and shift. `at` is the INDEX made legal.
@@ -136,12 +132,8 @@ class Decomposer {
     DType d(offset.dtype().kind, u16(n));
     return node(Op::Broadcast, d, {offset}) + node(Op::Lanes, d, {});
   }
-  UOp bare(UOp index) {
-    while (index.is(Op::After)) index = index.src(0);
-    return index;
-  }
   UOp load_packed(UOp u, std::vector<UOp>& s) {
-    UOp at = bare(s[0]);
+    UOp at = without_waits(s[0]);
     Bits b = place(at, u.dtype().kind, lane_offsets(at.src(1), u.dtype().lanes));
     DType d(Kind::U8, u.dtype().lanes);
     UOp index = node(Op::Index, Kind::U8, {b.buffer, b.byte});
@@ -155,12 +147,12 @@ class Decomposer {
     return where(gate, v, s[2]);
   }
   UOp store_packed(UOp u, std::vector<UOp>& s) {
-    UOp at = bare(s[0]), offset = at.src(1), v = s[1];
-    Kind k = buffer_of(u.src(0)).dtype().kind;
+    UOp at = without_waits(s[0]), offset = at.src(1), v = s[1];
+    Kind k = memory_of(u.src(0)).dtype().kind;
     int n = v.dtype().lanes, per = 8 / bits(k);
     std::vector<UOp> rest(s.begin() + 2, s.end());
     bool lane_gate = !rest.empty() && rest[0].dtype().kind == Kind::Bool && rest[0].dtype().lanes > 1;
-    if (n > 1 && n % per == 0 && offset.dtype().lanes == 1 && !lane_gate && const_factor(bare(u.src(0)).src(1)) % per == 0) {
+    if (n > 1 && n % per == 0 && offset.dtype().lanes == 1 && !lane_gate && const_factor(without_waits(u.src(0)).src(1)) % per == 0) {
       // Whole bytes: every per-th lane from each position, shifted into its place.
       UOp sum;
       for (int i = 0; i < per; i++) {

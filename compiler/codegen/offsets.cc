@@ -14,8 +14,7 @@ UOp lower_offsets(UOp ast, const std::vector<Slot>& slots) {
       same &= to[s] == s;
     }
     if (u.is(Op::Index)) {
-      UOp base = u.src(0);
-      while (base.is(Op::After)) base = base.src(0);
+      UOp base = memory_of(u);
       UOp offset = base.is(Op::Param) ? slots[size_t(base.arg_int())].layout.offset(std::span(src).subspan(1), base.src()) : src[1];
       to[u] = node(Op::Index, u.dtype(), {src[0], offset});
     } else if (u.is(Op::Param)) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/loops.h"
 #include "ir/text.h"
 
 namespace tg {
@@ -99,8 +100,7 @@ Canonical canonical(UOp ast) {
   std::vector<UOp> closed, others;
   for (UOp u : order) {
     if (u.is(Op::Store)) {
-      UOp to = u.src(0).is(Op::Index) ? u.src(0).src(0) : u.src(0);
-      while (to.is(Op::After)) to = to.src(0);
+      UOp to = memory_of(u.src(0));
       if (to.is(Op::Param)) slots(to.arg_int());
       for (UOp s : u.src().subspan(2))
         if (s.is(Op::Range)) closed.push_back(s);

@@ -7,14 +7,11 @@
 #include "base/error.h"
 #include "ir/eval_memory.h"
 #include "ir/eval_scalar.h"
+#include "ir/loops.h"
 
 namespace tg {
 namespace {
 
-UOp plain(UOp u) {
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
-}
 
 // What all work items of a launch share: the list with its loops resolved.
 struct Program {
@@ -85,7 +82,7 @@ class Item {
   u64 lane(UOp u, i64 i) { return u.dtype().lanes == 1 ? *reg(u) : reg(u)[i]; }
 
   EvalMemory::Array array(UOp u) {
-    u = plain(u);
+    u = without_waits(u);
     if (u.is(Op::Param)) return shared_.array(u, 0);
     if (u.is(Op::Local)) return shared_.array(u, i64(*reg(u.src(0))));
     if (u.is(Op::Row)) return own_.array(u, i64(*reg(u.src(0))));
@@ -103,7 +100,7 @@ class Item {
   void load(UOp u) {
     u64* out = reg(u);
     i64 lanes = u.dtype().lanes;
-    UOp from = plain(u.src(0));
+    UOp from = without_waits(u.src(0));
     if (from.is(Op::Reg)) {
       auto& r = accumulators_[from];
       if (r.empty()) fail("read before it is written: ", u.str());
@@ -118,7 +115,7 @@ class Item {
   }
 
   void store(UOp u) {
-    UOp to = plain(u.src(0)), value = u.src(1);
+    UOp to = without_waits(u.src(0)), value = u.src(1);
     i64 lanes = value.dtype().lanes;
     if (to.is(Op::Reg)) {
       if (to.dtype() != value.dtype()) fail("a REG of ", name(to.dtype()), " gets ", name(value.dtype()), " in ", u.str());

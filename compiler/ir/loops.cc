@@ -10,10 +10,14 @@ std::vector<UOp> closed_ranges(UOp u) {
   return r;
 }
 
-UOp memory_of(UOp u) {
-  if (u.is(Op::Index)) u = u.src(0);
+UOp without_waits(UOp u) {
   while (u.is(Op::After)) u = u.src(0);
   return u;
+}
+
+UOp memory_of(UOp u) {
+  u = without_waits(u);
+  return u.is(Op::Index) ? without_waits(u.src(0)) : u;
 }
 
 std::optional<LinearIn> linear_in(UOp e, UOp r) {

@@ -11,6 +11,8 @@ namespace tg {
 std::vector<UOp> closed_ranges(UOp u);
 constexpr bool closes_ranges(Op o) { return o == Op::Reduce || o == Op::Fold || o == Op::Store; }
 
+// A node without the AFTERs around it.
+UOp without_waits(UOp u);
 // The buffer, row or accumulator behind an address or what waits on it: INDEX and AFTERs taken off.
 UOp memory_of(UOp u);
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ir/loops.h"
 #include "ir/regions.h"
 #include "ir/tensor.h"
 
@@ -31,11 +32,7 @@ bool reduces(i64 kind, DType d) {
   if (kind < 0 || kind > i64(ReduceKind::MaxAny) || is_storage(d.kind) || d.kind == Kind::Void) return false;
   return is_float(d) ? ReduceKind(kind) < ReduceKind::And || ReduceKind(kind) == ReduceKind::MaxAny : ReduceKind(kind) <= ReduceKind::Or;
 }
-UOp plain(UOp u) {
-  while (u.is(Op::After)) u = u.src(0);
-  return u;
-}
-bool is_memory(UOp u) { return plain(u).in(Op::Param | Op::Row | Op::Local); }
+bool is_memory(UOp u) { return without_waits(u).in(Op::Param | Op::Row | Op::Local); }
 
 constexpr OpSet kIntOnly = Op::FloorDiv | Op::FloorMod | Op::And | Op::Or | Op::Xor | Op::Shl | Op::Shr | Op::Not;
 constexpr OpSet kFloatOnly = kTranscendental | Op::Sqrt | Op::Recip | Op::Floor | Op::Ceil | Op::Trunc | Op::Round;
@@ -235,7 +232,7 @@ const Row kKernel[] = {
   {Op::Placeholder,        "has a role and an index",                   placeholder_holds},
   {Op::Index,              "has an index for each dim of its buffer, or one offset where the buffer has no dims", [](UOp u) {
     if (u.nsrc() == 0 || !is_memory(u.src(0)) || u.dtype() != u.src(0).dtype()) return false;
-    size_t n = plain(u.src(0)).nsrc(), got = u.nsrc() - 1;
+    size_t n = without_waits(u.src(0)).nsrc(), got = u.nsrc() - 1;
     return all(u.src().subspan(1), is_index) && (got == n || (n == 0 && got == 1)); }},
   {Op::Load,               "takes (INDEX) or (INDEX, bool, alternative) and has its dtype", [](UOp u) {
     return (u.nsrc() == 1 || u.nsrc() == 3) && u.src(0).is(Op::Index) && u.dtype() == u.src(0).dtype() &&
@@ -269,14 +266,14 @@ const Row kLinear[] = {
   {Op::Row | Op::Local,    "has an integer size, a number and a place", [](UOp u) { return is_int(u.src(0).dtype()) && scalar(u.src(0)) && u.arg_ints().size() == 2 && is_value(u); }},
   {Op::Index,              "is (buffer, integer offsets) of the buffer's dtype", [](UOp u) { return u.nsrc() == 2 && is_memory(u.src(0)) && u.dtype() == u.src(0).dtype() && is_int(u.src(1).dtype()); }},
   {Op::Load,               "takes (REG), (INDEX) or (INDEX, bool, alternative); offsets, gate and alternative have one lane or its lanes", [](UOp u) {
-    UOp from = plain(u.src(0));
+    UOp from = without_waits(u.src(0));
     if (from.is(Op::Reg)) return u.nsrc() == 1 && u.dtype() == from.dtype();
     if (!from.is(Op::Index) || u.dtype().kind != from.dtype().kind || (u.nsrc() != 1 && u.nsrc() != 3)) return false;
     auto fits = [&](UOp s) { return s.dtype().lanes == 1 || s.dtype().lanes == u.dtype().lanes; };
     return fits(from.src(1)) && (u.nsrc() == 1 || (u.src(1).dtype().kind == Kind::Bool && fits(u.src(1)) && u.src(2).dtype().kind == u.dtype().kind && fits(u.src(2)))); }},
   {Op::Store,              "takes (REG, value), (INDEX, value) or (INDEX, value, bool); offsets and gate have one lane or the value's lanes", [](UOp u) {
     if (u.nsrc() < 2) return false;
-    UOp to = plain(u.src(0)), v = u.src(1);
+    UOp to = without_waits(u.src(0)), v = u.src(1);
     if (to.is(Op::Reg)) return u.nsrc() == 2 && v.dtype() == to.dtype();
     if (!to.is(Op::Index) || v.dtype().kind != to.dtype().kind || u.nsrc() > 3) return false;
     auto fits = [&](UOp s) { return s.dtype().lanes == 1 || s.dtype().lanes == v.dtype().lanes; };

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/canonical.h"
+#include "ir/loops.h"
 
 namespace tg {
 namespace {
@@ -79,7 +80,7 @@ class Writer {
     return v < 0 ? str("(", v, wide, ")") : str(v, wide);
   }
   std::string value(UOp u) {
-    while (u.is(Op::After)) u = u.src(0);
+    u = without_waits(u);
     if (u.is_const()) {
       if (u.dtype().lanes == 1) return number(u);
       std::string n = number(u);
@@ -232,11 +233,9 @@ class Writer {
     UOp buffer, offset;
   };
   Address address(UOp at) {
-    while (at.is(Op::After)) at = at.src(0);
+    at = without_waits(at);
     TG_CHECK(at.is(Op::Index) && at.nsrc() == 2, "an access without a linear INDEX: ", at.str());
-    UOp b = at.src(0);
-    while (b.is(Op::After)) b = b.src(0);
-    return {b, at.src(1)};
+    return {memory_of(at), at.src(1)};
   }
   std::string space(UOp buffer) { return std::string(buffer.is(Op::Param) ? lang_.global : buffer.is(Op::Local) ? lang_.local : std::string_view()); }
   std::string from_memory(const std::string& x, DType d) {
@@ -244,8 +243,7 @@ class Writer {
     return d.lanes == 1 ? str("(", x, " != 0)") : lang_.wide ? convert(str("(", x, " != 0)"), d) : convert(str("(", x, " != (uchar", d.lanes, ")(0))"), {Kind::I8, d.lanes});
   }
   void load(UOp u) {
-    UOp at = u.src(0);
-    while (at.is(Op::After)) at = at.src(0);
+    UOp at = without_waits(u.src(0));
     if (at.is(Op::Reg)) return define(u, value(at));
     Address a = address(at);
     DType d = u.dtype();
@@ -280,8 +278,7 @@ class Writer {
     define(u, pack(d, v));
   }
   void store(UOp u) {
-    UOp at = u.src(0), x = u.src(1);
-    while (at.is(Op::After)) at = at.src(0);
+    UOp at = without_waits(u.src(0)), x = u.src(1);
     if (at.is(Op::Reg)) return line(str(value(at), " = ", value(x), ";"));
     Address a = address(at);
     DType d = x.dtype();

@@ -125,15 +125,11 @@ void make_borders(Schedule& s) {
           to[u] = wide;
           continue;
         }
-        auto base = [](UOp x) {
-          while (x.is(Op::After)) x = x.src(0);
-          return x;
-        };
-        if (u.is(Op::Index) && base(u.src(0)).is(Op::Param) && base(u.src(0)).arg_int() == slot) {
+        if (u.is(Op::Index) && without_waits(u.src(0)).is(Op::Param) && without_waits(u.src(0)).arg_int() == slot) {
           for (size_t a = 0; a < inner.size(); a++) src[a + 1] = src[a + 1] + n.before[a];
           same = false;
         }
-        if (u.is(Op::Load) && u.nsrc() == 3 && base(u.src(0).src(0)).is(Op::Param) && base(u.src(0).src(0)).arg_int() == slot && u.src(2).is_const() &&
+        if (u.is(Op::Load) && u.nsrc() == 3 && memory_of(u.src(0)).is(Op::Param) && memory_of(u.src(0)).arg_int() == slot && u.src(2).is_const() &&
             only_bounds(u, inner))
           src.resize(1), same = false;
         to[u] = same ? u : with_src(u, src);

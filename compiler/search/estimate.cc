@@ -44,11 +44,6 @@ struct Group {
   std::vector<i64> offsets;  // of the copies, bytes
 };
 
-UOp base_of(UOp u) {
-  while (u.is(Op::After) || u.is(Op::Index)) u = u.src(0);
-  return u;
-}
-
 // A vector of offsets as scalar + lane * stride + constant; false if it is none.
 bool split_lanes(UOp u, UOp* scalar, i64* stride, i64* constant) {
   if (u.is(Op::Add)) return split_lanes(u.src(0), scalar, stride, constant) && split_lanes(u.src(1), scalar, stride, constant);
@@ -187,7 +182,7 @@ class Model {
       if (!index && u.dtype().kind != Kind::Void && !u.in(Op::Const | Op::Index | Op::Load | Op::Reg | Op::After)) 
         l->ops += f64(std::max<i64>(1, registers(u.dtype())));
       if (u.in(Op::Load | Op::Store)) {
-        UOp b = base_of(u.src(0));
+        UOp b = memory_of(u.src(0));
         DType v = u.is(Op::Load) ? u.dtype() : u.src(1).dtype();
         if (b.is(Op::Reg)) {
           if (u.is(Op::Load))
@@ -393,8 +388,7 @@ class Model {
       if (u.is(Op::End) && !open.empty()) open.pop_back(), begins.pop_back();
       made[u.id()] = i;
       for (UOp s : u.src()) {
-        UOp v = s;
-        while (v.is(Op::After)) v = v.src(0);
+        UOp v = without_waits(s);
         auto m = made.find(v.id());
         if (m == made.end()) continue;
         size_t use = i;
@@ -415,7 +409,7 @@ class Model {
       if (u.is(Op::Range)) at = loop_of_[u.id()];
       bool value =
           !u.is(Op::Const) && !u.is(Op::Index) && !u.is(Op::Store) && u.dtype().kind != Kind::Void && u.dtype().kind != Kind::Index;
-      if (u.is(Op::Load) && base_of(u.src(0)).is(Op::Reg)) value = false;  // the accumulator itself
+      if (u.is(Op::Load) && memory_of(u.src(0)).is(Op::Reg)) value = false;  // the accumulator itself
       // What is read once, at once, is an operand in memory.
       if (u.is(Op::Load) && last.count(u.id()) && last[u.id()] <= i + 2) value = false;
       i64 w = value && last.count(u.id()) ? registers(u.dtype()) : 0;

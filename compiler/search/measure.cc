@@ -55,8 +55,7 @@ MeasureSubject MeasureSubject::of(UOp ast) {
   MeasureSubject s;
   std::vector<UOp> topo = toposort(ast);
   auto slot_of = [](UOp index) -> i64 {
-    UOp b = index.is(Op::Index) ? index.src(0) : index;
-    while (b.is(Op::After)) b = b.src(0);
+    UOp b = memory_of(index);
     return b.is(Op::Param) ? b.arg_int() : -1;
   };
   for (UOp u : topo)

@@ -24,6 +24,7 @@
 #include "backend/llvm/llvm.h"
 #include "base/error.h"
 #include "ir/canonical.h"
+#include "ir/loops.h"
 
 namespace tg {
 namespace {
@@ -76,12 +77,8 @@ class Emitter {
   llvm::Value* from_memory(llvm::Value* v, DType d) { return d.kind == Kind::Bool ? b_.CreateTrunc(v, type(d)) : v; }
   llvm::Value* to_memory(llvm::Value* v, DType d) { return d.kind == Kind::Bool ? b_.CreateZExt(v, memory_type(d)) : v; }
 
-  static UOp base(UOp u) {
-    while (u.is(Op::After)) u = u.src(0);
-    return u;
-  }
   llvm::Value* val(UOp u) {
-    u = base(u);
+    u = without_waits(u);
     if (u.is(Op::Const)) return constant(u);
     auto it = v_.find(u.id());
     TG_CHECK(it != v_.end(), "linear form reads a value before it is made: ", u.str());
@@ -113,7 +110,7 @@ class Emitter {
   }
 
   void tag(Instruction* i, UOp buffer) {
-    auto it = scopes_.find(base(buffer).id());
+    auto it = scopes_.find(without_waits(buffer).id());
     if (it == scopes_.end()) return;
     SmallVector<Metadata*> others;
     for (auto& [id, s] : scopes_)
@@ -320,7 +317,7 @@ class Emitter {
 
   llvm::Value* load(UOp u) {
     DType d = u.dtype();
-    if (base(u.src(0)).is(Op::Reg)) return b_.CreateLoad(type(d), val(u.src(0)));
+    if (without_waits(u.src(0)).is(Op::Reg)) return b_.CreateLoad(type(d), val(u.src(0)));
     UOp ix = u.src(0);
     Type* mt = memory_type(d);
     Align al(u64(std::max(1, bits(d.kind) / 8)));
@@ -372,7 +369,7 @@ class Emitter {
 
   void store(UOp u) {
     UOp to = u.src(0);
-    if (base(to).is(Op::Reg)) {
+    if (without_waits(to).is(Op::Reg)) {
       b_.CreateStore(val(u.src(1)), val(to));
       return;
     }
