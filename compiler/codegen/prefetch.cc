@@ -75,12 +75,35 @@ class Prefetcher {
     it->second.high = std::max(it->second.high, at + load.dtype().lanes);
   }
 
+  // Sums and choices simplified; what they are made of stays as the list has it: a loop whose size were spelled in another way would be another loop.
+  static UOp simpler(UOp sum) {
+    std::vector<std::pair<UOp, UOp>> hide, show;
+    std::vector<UOp> todo{sum};
+    Memo<u8> seen;
+    seen[sum];
+    while (!todo.empty()) {
+      UOp u = todo.back();
+      todo.pop_back();
+      if (seen[u] || u.is(Op::Const) || u.is(Op::Var) || (u.is(Op::Range) && u.src(0).is_const())) continue;
+      seen[u] = 1;
+      if (u.in(Op::Add | Op::Sub | Op::Mul | Op::Where | Op::Lt | Op::And)) {
+        for (UOp x : u.src()) todo.push_back(x);
+        continue;
+      }
+      if (u.dtype() != DType(Kind::Index)) return sum;
+      auto [lo, hi] = bounds(u);
+      hide.push_back({u, var(str("hidden ", hide.size()), lo, hi)});
+      show.push_back({hide.back().second, u});
+    }
+    return substitute(simplify(substitute(sum, hide)), show);
+  }
+
   // The place where no tap of a window is outside of the picture (TRIM): the first and last rows ask as all others do.
   static UOp plain(UOp offset) {
     if (offset.in(Op::Max | Op::Min) && !is_uniform(offset)) return idx(0);
     if (!offset.in(Op::Add | Op::Mul)) return offset;  // a loop stays the loop that it is
     UOp a = plain(offset.src(0)), b = plain(offset.src(1));
-    return a == offset.src(0) && b == offset.src(1) ? offset : simplify(alu(offset.op(), {a, b}));
+    return a == offset.src(0) && b == offset.src(1) ? offset : simpler(alu(offset.op(), {a, b}));
   }
 
   void ask(const Stream& s) {
@@ -120,7 +143,7 @@ class Prefetcher {
     i64 each = elems == step ? (lines + rounds - 1) / rounds : lines;
     while (lines % each) each++;
     i64 shares = lines / each;
-    UOp place = simplify(inside);
+    UOp place = simpler(inside);
     if (shares > 1) {
       UOp scaled = idx(0);
       for (UOp r : open_)
@@ -133,7 +156,7 @@ class Prefetcher {
     UOp ahead = idx(step) + round * idx(elems / shares);
     UOp active = lt(round, idx(shares));
     UOp start = rest + alu(Op::Where, {active, ahead, idx(0)});
-    ask_lines(s, simplify(start + place), each);
+    ask_lines(s, simpler(start + place), each);
   }
 
   void ask_lines(const Stream& s, UOp offset, i64 lines) {
