@@ -1,8 +1,11 @@
 // Opts of sums of products: which axis gets the lanes, which the rows of the tile, and what is turned, staged or unrolled.
 #include "opt/planner.h"
 #include "opt/stage.h"
+#include "opt/trim.h"
 
 namespace tg::heuristic {
+
+constexpr f64 kTrimmedPays = 0.03;
 
 UOp Planner::main_reduce() {
   UOp best;
@@ -155,6 +158,8 @@ bool Planner::contraction() {
   if (shared_lanes && rows && !rows->free && !nest_ && t.vectors == 1 && t.rows >= 8 && t.rows % 2 == 0 && m % (t.rows / 2) == 0 && loops.size() > 1)
     for (const Axis* a : outs)
       if (a != lane && a != rows && !a->free && a->size % 2 == 0 && a->size >= 4) down_id = a->id;
+  // Not where the picture is so low that it pays more to leave out the taps above and below it, which rows side by side do not share.
+  if (down_id >= 0 && trimmed_share(k_, loops[loops.size() - 2].arg<RangeArg>().id) > kTrimmedPays) down_id = -1;
   if (down_id >= 0) t.rows /= 2;
   i64 lane_id = lane->id, rows_id = rows ? rows->id : -1;
   UOp last = loops.back();

@@ -116,6 +116,29 @@ Result<Kernel> trim(const Kernel& k, const Opt& o) {
   return n;
 }
 
+f64 trimmed_share(const Kernel& k, i64 id) {
+  auto taps = [&](const Kernel& q) -> UOp {
+    for (UOp u : toposort(q.ast))
+      if (u.is(Op::Range) && u.arg<RangeArg>().id == id) return u.src(0);
+    return {};
+  };
+  Result<Kernel> n = k.with({OptKind::Trim, id});
+  UOp whole = taps(k), size = n ? taps(*n) : UOp{}, rows;
+  if (!size || !whole.is_const()) return 0;
+  for (UOp u : toposort(size))
+    if (u.is(Op::Range)) {
+      if (rows) return 0;
+      rows = u;
+    }
+  if (!rows || !rows.src(0).is_const() || rows.src(0).as_int() > 256) return 0;
+  i64 left = 0, count = rows.src(0).as_int();
+  for (i64 i = 0; i < count; i++) {
+    std::pair<UOp, UOp> row{rows, idx(i)};
+    left += simplify(substitute(size, {&row, 1})).as_int();
+  }
+  return 1 - f64(left) / f64(count * whole.as_int());
+}
+
 Kernel with_trims(Kernel k) {
   for (const Axis& a : axes(k.ast)) {
     if (!a.reduce || a.kind != AxisKind::Reduce || a.size < 2) continue;

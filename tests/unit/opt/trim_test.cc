@@ -104,6 +104,11 @@ TEST_F(Trim, RowsInCopiesOrLanesStay) {
   EXPECT_EQ(refusal("TRIM 1"), "axis 1 is no loop of a sum");
   EXPECT_EQ(refusal(with(k, "TRIM 2"), "TRIM 2"), "axis 2 has no fixed size");
 }
+TEST_F(Trim, TheShareThatIsLeftOut) {
+  window(6, 3, 1, 1, 1, false);
+  EXPECT_DOUBLE_EQ(trimmed_share(k, 2), 2.0 / 18);
+  EXPECT_EQ(trimmed_share(with(k, "UPCAST 1 2"), 2), 0);
+}
 TEST_F(Trim, AllThatAKernelTakes) {
   window(6, 3, 1, 1, 1, false);
   EXPECT_EQ(opts_text(with_trims(k).opts), "TRIM 2");
