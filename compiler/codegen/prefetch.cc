@@ -100,7 +100,7 @@ class Prefetcher {
 
   // The place where no tap of a window is outside of the picture (TRIM): the first and last rows ask as all others do.
   static UOp plain(UOp offset) {
-    if (offset.in(Op::Max | Op::Min) && !is_uniform(offset)) return idx(0);
+    if (offset.in(Op::Max | Op::Min | Op::Where) && !is_uniform(offset)) return idx(0);
     if (!offset.in(Op::Add | Op::Mul)) return offset;  // a loop stays the loop that it is
     UOp a = plain(offset.src(0)), b = plain(offset.src(1));
     return a == offset.src(0) && b == offset.src(1) ? offset : simpler(alu(offset.op(), {a, b}));
@@ -110,12 +110,14 @@ class Prefetcher {
     i64 width = bits(s.buffer.dtype()) / 8;
     UOp inside = idx(0), round = idx(0);  // the place within a panel; the number of its round
     i64 elems = s.high - s.low, rounds = 1, step = 0;
-    UOp rest = plain(s.offset);
+    auto trimmed = [](UOp r) { return !r.src(0).is_const() && !is_uniform(r.src(0)); };
+    UOp rest = std::any_of(open_.begin(), open_.end(), trimmed) ? plain(s.offset) : s.offset;
     for (size_t i = open_.size(); i-- > 0 && step == 0;) {
       UOp r = open_[i];
       auto l = linear_in(rest, r);
-      i64 n = r.src(0).is_const() ? r.src(0).as_int() : bounds(r.src(0)).hi;
-      if (!l || n < 1 || n > (r.src(0).is_const() ? n : kTaps)) return;
+      if (!l || (!r.src(0).is_const() && !trimmed(r))) return;
+      i64 n = trimmed(r) ? bounds(r.src(0)).hi : r.src(0).as_int();
+      if (trimmed(r) && (n < 1 || n > kTaps)) return;
       if (n == 1) continue;
       if (l->factor == 0) {
         round = r * idx(rounds) + round;

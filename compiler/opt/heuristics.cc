@@ -86,7 +86,7 @@ Kernel Planner::run() {
       stream(unroll_places());
     }
   }
-  return with_tasks(with_trims(std::move(k_)));
+  return with_trims(with_tasks(std::move(k_)));
 }
 
 void Planner::view() {

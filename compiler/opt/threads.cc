@@ -25,12 +25,7 @@ constexpr double kAgainUs = 1e-6, kAgainFarUs = 3e-6;
 constexpr double kMovedUs = 2e-5;       // a byte that a core reads or writes, of a buffer that its own cache does not hold
 constexpr i64 kMost = 32;
 
-// A loop whose size follows from others, as TRIM and THREAD make them, counts at its largest.
-double loop_size(UOp r) {
-  if (is_uniform(r.src(0))) return double(most(r.src(0)));
-  i64 hi = bounds(r.src(0)).hi;
-  return hi > 0 && hi < 64 ? double(hi) : 4.0;
-}
+double loop_size(UOp r) { return is_uniform(r.src(0)) ? double(most(r.src(0))) : 4.0; }
 
 // The offset at the largest sizes, without the clamp of a register tile at the end of a free axis: how it moves with the loops.
 UOp plain_offset(UOp offset) {

@@ -10,7 +10,7 @@ Result<Kernel> trim(const Kernel& k, const Opt& o);
 // What share of the taps along reduce axis `id` TRIM would leave out; 0 where it is refused.
 f64 trimmed_share(const Kernel& k, i64 id);
 
-// The kernel with every TRIM that it takes: the last Opts of a list, before tasks.
+// The kernel with every TRIM that it takes: the last Opts of a list.
 Kernel with_trims(Kernel k);
 
 }  // namespace tg

@@ -1,5 +1,6 @@
 // A padded input under a convolution is copied first, so that its border lies around it (borders.cc) and no tap is tested: a test for each
-// product costs more than writing the input once more. Scratch buffers need no copy, their producers store the border. Nor does a depthwise
+// product costs more than writing the input once more. So is a padded part of a larger value: where its border would be lie other elements.
+// Scratch buffers need no copy, their producers store the border. Nor does a depthwise
 // convolution from an input to an output of the model: it has few products, and its window slides along the rows as they lie.
 #include <algorithm>
 
@@ -13,11 +14,24 @@ namespace {
 // Where the copy pays: products an element of the input, and in all.
 constexpr f64 kReadings = 8, kProducts = 1 << 18;
 
-// The PAD below movement ops whose source is an input or a view of one.
+// A part whose border would lie on what is beside it.
+bool is_cut_out(UOp pad) {
+  UOp part = pad.src(0);
+  if (!part.is(Op::Shrink)) return false;
+  Shape wide = shape(pad), inner = shape(part), from = shape(part.src(0));
+  for (size_t a = 0; a < inner.size(); a++)
+    if (wide[a] != inner[a] && inner[a] != from[a]) return true;
+  return false;
+}
+
+// The PAD below movement ops whose source is an input or a view of one, or cut out of something larger.
 UOp padded_input(UOp u) {
   UOp pad;
   while (is_movement(u.op()) && !u.is(Op::Concat)) {
-    if (u.is(Op::Pad)) pad = u;
+    if (u.is(Op::Pad)) {
+      pad = u;
+      if (is_cut_out(pad)) return pad;
+    }
     u = u.src(0);
   }
   return u.is(Op::Param) ? pad : UOp{};

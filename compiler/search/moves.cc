@@ -89,12 +89,15 @@ Result<Kernel> finish(const Kernel& plain, const List& opts) {
   Parts p = parts_of(opts);
   Result<Kernel> k = with_opts(plain, p.core);
   if (!k) return k;
-  // A constant is packed as its loops run before any of them is trimmed.
-  for (OptKind kind : {OptKind::Pack, OptKind::Trim})
+  auto put = [&](OptKind kind) {
     for (const Opt& o : p.last)
       if (o.kind == kind)
         if (Result<Kernel> n = k->with(o)) k = n;
-  return with_tasks(std::move(*k));
+  };
+  put(OptKind::Pack);
+  k = with_tasks(std::move(*k));
+  put(OptKind::Trim);  // last: a constant is packed, and tasks are cut, along loops of constant size
+  return k;
 }
 
 std::vector<List> moves(const Kernel& plain, const List& from, const ActionLimits& limits) {

@@ -9,7 +9,7 @@
 
 namespace tg {
 
-// The plain kernel with a list of Opts in the form that the search uses: PACKs and TRIMs last, then tasks by the work. One of these that no longer
+// The plain kernel with a list of Opts in the form that the search uses: PACKs, tasks by the work and TRIMs last. One of these that no longer
 // fits is left out; any other Opt that is refused refuses the list.
 Result<Kernel> finish(const Kernel& plain, const std::vector<Opt>& opts);
 

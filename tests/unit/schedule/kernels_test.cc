@@ -70,6 +70,16 @@ TEST_F(Kernels, APaddedInputOfAConvIsCopiedWithItsBorder) {
       EXPECT_EQ(u.nsrc(), 1u) << "no tap is tested";
     }
 }
+TEST_F(Kernels, APaddedPartOfABufferIsCopiedWithItsBorder) {
+  // Columns 8 to 39 of 48: beside them lie others, so no border can.
+  UOp y = relu(conv(input({1, 8, 32, 48}), weight({8, 8, 1, 1})));
+  UOp part = tensor::shrink(y, dims({0, 0, 0, 8}), dims({1, 8, 32, 40}), dims({1, 1, 1, 1}));
+  ASSERT_EQ(kernels({relu(conv(part, weight({16, 8, 3, 3}), 1)), y}), 3);
+  for (UOp u : toposort(s.calls.back().ast))
+    if (u.is(Op::Load)) {
+      EXPECT_EQ(u.nsrc(), 1u) << "no tap is tested";
+    }
+}
 TEST_F(Kernels, APaddedInputThatIsReadOnceOrTwiceIsNotCopied) {
   EXPECT_EQ(kernels(max_pool(tensor::pad(input({1, 3, 32, 32}), dims({0, 0, 1, 1}), dims({0, 0, 1, 1}), number(0)), 3, 2)), 1);
 }
