@@ -9,6 +9,8 @@ namespace tg::opt {
 
 namespace {
 
+bool fills_row(UOp u) { return u.is(Op::Store) && memory_of(u.src(0)).is(Op::Row); }
+
 // Padding of a packed constant is zero and may be read: LOADs of the slot lose gates that only keep a coordinate below its dim.
 UOp drop_padding_gates(UOp ast, i64 slot, const std::vector<i64>& dims) {
   Memo<UOp> to;
@@ -68,7 +70,7 @@ R pack(const Kernel& k, const Opt& o) {
       break;
     }
   for (size_t i = topo.size(); i-- > 0;)
-    if (sees[topo[i]] && (topo[i].in(Op::Reduce | Op::Fold) || topo[i].is(Op::Store))) add(topo[i]);
+    if (sees[topo[i]] && (topo[i].in(Op::Reduce | Op::Fold) || fills_row(topo[i]))) add(topo[i]);
   auto rank_of = [&](UOp r) {
     AxisKind kd = r.arg<RangeArg>().kind;
     return kd == AxisKind::Dot ? 4 : kd == AxisKind::Vector ? 3 : kd == AxisKind::Upcast ? 2 : kd == AxisKind::Unroll ? 1 : 0;
