@@ -12,6 +12,7 @@
 #include "schedule/attention.h"
 #include "schedule/byte_product.h"
 #include "schedule/cost.h"
+#include "schedule/joined_products.h"
 #include "schedule/realize.h"
 #include "schedule/split_sum.h"
 #include "schedule/winograd.h"
@@ -104,14 +105,36 @@ void find_convolutions(const Graph& g, const Target& target, std::vector<Choice>
   }
 }
 
+// Nodes that other choices are about.
+Memo<u8> taken_by(const std::vector<Choice>& choices) {
+  Memo<u8> taken;
+  for (const Choice& c : choices) taken[c.value] = 1;
+  return taken;
+}
+
+void find_products(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  i64 wish = settings::JOIN();
+  if (wish == 0) return;
+  Memo<u8> taken = taken_by(out);
+  Memo<std::vector<UOp>> users = users_of(g.sink);
+  for (const JoinedProducts& p : find_joined_products(g, target, users, taken)) {
+    Choice choice{Choice::Products};
+    choice.value = p.sums[0];
+    choice.label = str("products of ", p.rows, "x", p.depth, " with");
+    for (size_t i = 0; i < p.columns.size(); i++) choice.label += str(i ? ", " : " ", p.columns[i]);
+    choice.alternatives = {{"apart", p.apart_cycles, 0}, {"joined", p.joined_cycles, 0}};
+    choice.picked = wish == 1 || (p.joined_cycles < kClearly * p.apart_cycles && p.joined_alone <= p.apart_alone);
+    out.push_back(std::move(choice));
+  }
+}
+
 // Sums that no other choice is about.
 void find_sums(const Graph& g, const Target& target, std::vector<Choice>& out) {
   i64 wish = settings::SPLIT();
   if (wish == 0) return;
   std::vector<UOp> order = toposort(g.sink);
-  Memo<u8> taken;
+  Memo<u8> taken = taken_by(out);
   for (const Choice& c : out) {
-    taken[c.value] = 1;
     if (c.kind != Choice::Attention) continue;
     for (std::vector<UOp> todo{c.value.src(0)}; !todo.empty();) {  // its softmax, down to the products: rows of one kernel
       UOp u = todo.back();
@@ -153,6 +176,7 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   find_attention(g, target, out);
   find_byte_products(g, target, out);
   find_convolutions(g, target, out);
+  find_products(g, target, out);
   find_sums(g, target, out);
   return out;
 }
@@ -163,6 +187,8 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   Graph r = g;
   std::map<u32, Attention> joined;  // by node id
   std::map<u32, SplitSum> split;    // by node id
+  std::vector<JoinedProducts> groups;
+  std::map<u32, std::pair<const JoinedProducts*, size_t>> part_of;  // by node id of a top: which member it is
   Memo<std::vector<UOp>> users;
   bool known = false;
   struct Picked {
@@ -173,6 +199,14 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   std::map<u32, Picked> picked;  // by node id
   std::map<u32, ByteProduct> bytes;
   Memo<u8> buffer;               // values that a transform reads
+  auto is_group = [](const Choice& c) { return c.kind == Choice::Products && c.picked; };
+  if (std::any_of(choices.begin(), choices.end(), is_group)) {
+    users = users_of(g.sink), known = true;
+    Memo<u8> taken;
+    for (const Choice& c : choices)
+      if (c.kind < Choice::Products) taken[c.value] = 1;
+    groups = find_joined_products(g, target, users, taken);
+  }
   for (const Choice& c : choices) {
     TG_CHECK(c.picked < c.alternatives.size(), "alternative ", c.picked, " of ", c.label);
     if (c.picked == 0) continue;
@@ -181,6 +215,12 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
       std::optional<Attention> a = match_attention(c.value, users);
       TG_CHECK(a, "not a choice of this graph: ", c.label);
       joined.insert({c.value.id(), *a});
+      continue;
+    }
+    if (c.kind == Choice::Products) {
+      auto p = std::find_if(groups.begin(), groups.end(), [&](const JoinedProducts& x) { return x.sums[0] == c.value; });
+      TG_CHECK(p != groups.end(), "not a choice of this graph: ", c.label);
+      for (size_t m = 0; m < p->tops.size(); m++) part_of[p->tops[m].id()] = {&*p, m};
       continue;
     }
     if (c.kind == Choice::Bytes) {
@@ -201,7 +241,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     picked.insert({c.value.id(), {*conv, c.alternatives[c.picked].tile, c.alternatives[c.picked].joined}});
     buffer[winograd_input(*conv)] = 1;
   }
-  if (picked.empty() && joined.empty() && bytes.empty() && split.empty()) return r;
+  if (picked.empty() && joined.empty() && bytes.empty() && split.empty() && part_of.empty()) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
   std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
@@ -221,12 +261,12 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     r.constants.push_back(u);
     return it->second = tensor::constant(i64(r.constants.size()) - 1, Kind::F32, dims(u.dims));
   };
+  auto add = [&](ConstantData c) {
+    r.constants.push_back(std::move(c));
+    return tensor::constant(i64(r.constants.size()) - 1, r.constants.back().dtype, dims(r.constants.back().dims));
+  };
   std::map<u32, UOp> centred;  // by weight: its bytes as i8
   auto by_bytes = [&](const ByteProduct& p, UOp x) {
-    auto add = [&](ConstantData c) {
-      r.constants.push_back(std::move(c));
-      return tensor::constant(i64(r.constants.size()) - 1, r.constants.back().dtype, dims(r.constants.back().dims));
-    };
     const ConstantData w = g.constants[size_t(p.weight.arg_int())];
     auto [it, fresh] = centred.try_emplace(p.integers.id(), p.weight);
     if (fresh)
@@ -234,6 +274,12 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     return byte_product(p, x, it->second, add(weight_sums(p, w)), target);
   };
   Memo<UOp> to;
+  std::map<const JoinedProducts*, UOp> whole;
+  auto part_made = [&](const JoinedProducts& p, size_t member) {
+    auto [it, fresh] = whole.try_emplace(&p);
+    if (fresh) it->second = joined_products(p, g, to, add, derive);
+    return part(p, it->second, member);
+  };
   auto fixed = [&](UOp u) {
     return u.is(Op::Param) || std::any_of(g.sink.src().begin(), g.sink.src().end(), [&](UOp o) { return to[o] == u || o == u; });
   };
@@ -244,6 +290,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     auto it = picked.find(u.id());
     if (auto j = joined.find(u.id()); j != joined.end()) to[u] = joined_attention(j->second, to, fixed);
     else if (auto b = bytes.find(u.id()); b != bytes.end()) to[u] = by_bytes(b->second, to[b->second.sum.src(0).src(b->second.x_side)]);
+    else if (auto p = part_of.find(u.id()); p != part_of.end()) to[u] = part_made(*p->second.first, p->second.second);
     else if (auto j = split.find(u.id()); j != split.end()) to[u] = split_sum(j->second, src[0]);
     else if (it != picked.end()) {
       const Picked& p = it->second;

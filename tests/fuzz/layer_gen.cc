@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/settings.h"
 
 namespace tg::fuzz {
 namespace {
@@ -256,7 +257,32 @@ class Layers {
     UOp w = cast(tensor::constant(i64(c_.storage.size()) - 1, Kind::U8, dims(std::span<const i64>(d))), Kind::I32);
     return cast(w - konst(Kind::I32, 128), Kind::F32);
   }
+  // Products of one value with several weights; other seeds mean what they did without JOIN=1.
+  bool products_of_one() {
+    Val& x = some(3);
+    if (!x.u) return false;
+    UOp from = x.u;
+    std::vector<i64> d = const_shape(from);
+    bool bytes = chance(30), turned = chance(60), biased = chance(60);
+    i64 made = 0;
+    for (i64 n : {any({1, 3, 8, 16, 24}), any({2, 5, 16, 17, 40}), any({0, 3, 8})}) {
+      if (n == 0 || d[0] * d[1] * d[2] * n > kMostWork || d[0] * d[1] * n > kMostElems) continue;
+      std::vector<i64> wd = turned ? std::vector<i64>{d[2], n} : std::vector<i64>{n, d[2]};
+      UOp w = bytes ? cast(weight(wd, Kind::I8), Kind::F32) : weight(wd);
+      if (turned) w = tensor::permute(w, Ints{1, 0});
+      UOp b = tensor::expand(tensor::reshape(w, dims({1, n, d[2]})), dims({d[0], n, d[2]}));
+      UOp y = product(from, b, 0);
+      if (biased && chance(80)) y = y + tensor::expand(tensor::reshape(weight({n}), dims({1, 1, n})), shape(y));
+      y = clamp(y);
+      if (chance(30)) y = max(y, number(0));
+      for (Val& v : pool_) v.read |= v.u == from;
+      add(y);
+      made++;
+    }
+    return made > 0;
+  }
   bool matmul() {
+    if (settings::JOIN() == 1 && chance(70)) return products_of_one();
     Val& x = some(3);
     if (!x.u) return false;
     std::vector<i64> d = const_shape(x.u);

@@ -33,7 +33,8 @@ void runs(const Call& call, const std::string& opts) {
 
 // What is scheduled. With WINO=1 every convolution that can be F(2,3) is, with WINO=2 in one kernel where it can: its transforms halve and quarter small
 // integers, which is exact. Attention is one kernel wherever it can be, but for ATTENTION=0.
-// With A16W8=1 sums by bytes are of two bytes an activation wherever that is legal, if this machine has the instruction. With SPLIT=1 sums are in parts.
+// With A16W8=1 sums by bytes are of two bytes an activation wherever that is legal, if this machine has the instruction. With SPLIT=1 sums are in parts,
+// with JOIN=1 products of one activation are one.
 u32 convolution(const std::vector<Alternative>& all) {
   u32 picked = 0;
   for (u32 i = 1; i < all.size() && settings::WINO() > 0; i++)
@@ -47,6 +48,7 @@ Graph chosen_graph(const Case& c) {
       case Choice::Attention: x.picked = 1; break;
       case Choice::Bytes: x.picked = settings::A16W8() == 1; break;
       case Choice::Sum: x.picked = settings::SPLIT() == 1; break;
+      case Choice::Products: x.picked = settings::JOIN() == 1; break;
     }
   return with_choices(c.graph, host(), choices);
 }
