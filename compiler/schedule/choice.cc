@@ -15,6 +15,7 @@
 #include "schedule/joined_products.h"
 #include "schedule/realize.h"
 #include "schedule/split_sum.h"
+#include "schedule/store_choice.h"
 #include "schedule/winograd.h"
 
 namespace tg {
@@ -24,6 +25,7 @@ constexpr f64 kMostError = 1e-4;  // of the largest result: what is chosen by it
 constexpr f64 kClearly = 0.985;
 constexpr i64 kCopiedChannels = 16;
 constexpr i64 kFewestQueries = 8, kFewestKeys = 16;  // fewer fill no tile of a kernel with rows
+const char *const kStored = "stored", *const kAgain = "computed again";
 
 Memo<std::vector<UOp>> users_of(UOp sink) {
   Memo<std::vector<UOp>> users;
@@ -158,6 +160,20 @@ void find_sums(const Graph& g, const Target& target, std::vector<Choice>& out) {
   }
 }
 
+// The first alternative is what realize.cc's rule says, and is picked: that one is tuned on whole models, these figures tell only what a search should ask.
+void find_stores(const Graph& g, const Target& target, std::vector<Choice>& out) {
+  Memo<u8> taken = taken_by(out);
+  for (const StoreChoice& s : close_stores(g, target)) {
+    if (taken[s.value]) continue;
+    Choice choice{Choice::Store};
+    choice.value = s.value;
+    choice.label = str(info(s.value.op()).name, " ", shape_text(shape(s.value)), " for ", s.readers, " kernels");
+    choice.alternatives = {{kStored, s.stored_cycles, 0}, {kAgain, s.again_cycles, 0}};
+    if (!s.stored) std::swap(choice.alternatives[0], choice.alternatives[1]);
+    out.push_back(std::move(choice));
+  }
+}
+
 }  // namespace
 
 std::string Choice::str() const {
@@ -178,6 +194,7 @@ std::vector<Choice> find_choices(const Graph& g, const Target& target) {
   find_convolutions(g, target, out);
   find_products(g, target, out);
   find_sums(g, target, out);
+  find_stores(g, target, out);
   return out;
 }
 
@@ -187,6 +204,8 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
   Graph r = g;
   std::map<u32, Attention> joined;  // by node id
   std::map<u32, SplitSum> split;    // by node id
+  Memo<u8> keep;                    // 1: computed again, 2: stored
+  bool any_kept = false;
   std::vector<JoinedProducts> groups;
   std::map<u32, std::pair<const JoinedProducts*, size_t>> part_of;  // by node id of a top: which member it is
   Memo<std::vector<UOp>> users;
@@ -230,6 +249,10 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
       bytes.insert({c.value.id(), std::move(*p)});
       continue;
     }
+    if (c.kind == Choice::Store) {
+      keep[c.value] = 1 + (c.alternatives[c.picked].name == kStored), any_kept = true;
+      continue;
+    }
     if (c.kind == Choice::Sum) {
       std::optional<SplitSum> sum = match_split_sum(c.value, target, settings::SPLIT() == 1);
       TG_CHECK(sum, "not a choice of this graph: ", c.label);
@@ -241,7 +264,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     picked.insert({c.value.id(), {*conv, c.alternatives[c.picked].tile, c.alternatives[c.picked].joined}});
     buffer[winograd_input(*conv)] = 1;
   }
-  if (picked.empty() && joined.empty() && bytes.empty() && split.empty() && part_of.empty()) return r;
+  if (picked.empty() && joined.empty() && bytes.empty() && split.empty() && part_of.empty() && !any_kept) return r;
   std::map<std::pair<u32, i64>, UOp> made;  // (weight, f) -> U: what two convolutions share is transformed once
   std::vector<std::function<void()>> transforms;
   auto filter = [&](const Picked& p) {
@@ -301,6 +324,7 @@ Graph with_choices(const Graph& g, const Target& target, const std::vector<Choic
     }
     else to[u] = same ? u : with_src(u, src);
     bool has_one = u.in(Op::Param | Op::Constant | Op::Concat | Op::Scatter | Op::Sort | Op::Scan | Op::Contiguous);
+    if (keep[u]) store_otherwise(to[u], keep[u] == 2);
     if (buffer[u] && !has_one && !is_kept(u)) to[u] = tensor::contiguous(to[u]);
   }
   r.sink = to[g.sink];

@@ -18,7 +18,7 @@ struct Alternative {
 };
 
 struct Choice {
-  enum Kind : u8 { Convolution, Attention, Bytes, Products, Sum } kind = Convolution;
+  enum Kind : u8 { Convolution, Attention, Bytes, Products, Sum, Store } kind = Convolution;
   UOp value;                              // a node of the graph
   std::string label;                      // "conv 3x3 64->64 at 56x56"
   std::vector<Alternative> alternatives;  // the first is the graph as it stands

@@ -108,6 +108,7 @@ void carry_asked(UOp from, UOp to) {
   if (u8 v = a.inlined[from]) a.inlined[to] = v;
   if (u8 v = a.contraction[from]) a.contraction[to] = v;
   if (u8 v = a.row[from]) a.row[to] = v;
+  if (u8 v = a.keep[from]) a.keep[to] = v;
   if (u8 v = a.phases[from]) a.phases[to] = v;
   if (u8 v = a.whole[from]) a.whole[to] = v;
   if (Asked::Block v = a.block[from]; v.from) a.block[to] = v;
@@ -128,7 +129,8 @@ constexpr f64 kOverlap = 2;  // readings an element from which overlapping windo
 
 class Realizer {
  public:
-  Realizer(UOp sink, RangeMaker& ranges) : ranges_(ranges), cone_(cones(sink)), order_(toposort(sink)) {
+  Realizer(UOp sink, RangeMaker& ranges, std::vector<StoredOrNot>* asked_about)
+      : ranges_(ranges), cone_(cones(sink)), order_(toposort(sink)), asked_about_(asked_about) {
     regions_ = regions(order_, std::span(&sink, 1));
     acc_[sink];  // the highest id: references into the memo stay valid from here
     for (UOp o : sink.src())
@@ -382,7 +384,27 @@ class Realizer {
     }
     if (widens(u, acc)) return false;
     if (bits(u.dtype()) <= 8 && contraction_in_[acc[0].root] && narrowed_contraction(u)) return true;
-    if (several && (c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4)) return true;
+    if (several) {
+      bool stored = c.heavy || c.reduces || c.costly || c.buffers >= 2 || c.ops >= 4;
+      if (!c.heavy && !c.reduces) {
+        if (asked_about_ && !repeats_work(u, acc)) asked_about_->push_back({u, readers(acc), stored, c});
+        if (u8 keep = asked_.keep[u]) stored = keep == Asked::Stored;
+      }
+      if (stored) return true;
+    }
+    return repeats_work(u, acc);
+  }
+
+  static i64 readers(const std::vector<Access>& acc) {
+    std::vector<UOp> roots;
+    for (const Access& a : acc)
+      if (std::find(roots.begin(), roots.end(), a.root) == roots.end()) roots.push_back(a.root);
+    return i64(roots.size());
+  }
+
+  // Would some reader compute it more often than once an element?
+  bool repeats_work(UOp u, const std::vector<Access>& acc) {
+    const Cone& c = cone_[u];
     // A value that is larger than all it is made of (the products of a contraction) is better made again from what is stored below it.
     bool inflated = double(most_elems(shape(u))) > 1.5 * double(std::max<i64>(c.heavy ? c.heavy_volume : c.volume, 1));
     for (const Access& a : acc) {
@@ -431,6 +453,7 @@ class Realizer {
   Memo<Cone> cone_;
   Regions regions_;
   std::vector<UOp> order_;
+  std::vector<StoredOrNot>* asked_about_;
   Memo<std::vector<Access>> acc_;
   Memo<u8> forced_, stored_;
   Memo<u32> region_nodes_, contraction_in_;  // by root; contraction_in_: which sums of products, by mark()
@@ -438,6 +461,6 @@ class Realizer {
 
 }  // namespace
 
-Realized realize(UOp sink, RangeMaker& ranges) { return Realizer(sink, ranges).run(); }
+Realized realize(UOp sink, RangeMaker& ranges, std::vector<StoredOrNot>* asked_about) { return Realizer(sink, ranges, asked_about).run(); }
 
 }  // namespace tg

@@ -53,7 +53,15 @@ struct Realized {
   std::vector<UOp> roots;       // the stored nodes, sources first
   Regions regions;
 };
-Realized realize(UOp sink, RangeMaker& ranges);
+// A value that several kernels read and that holds no reduce: stored, or computed again by each, as a rule says.
+struct StoredOrNot {
+  UOp value;
+  i64 readers = 0;
+  bool stored = false;  // what the rule says
+  Cone cone;
+};
+// asked_about: gets all of which that rule alone decides.
+Realized realize(UOp sink, RangeMaker& ranges, std::vector<StoredOrNot>* asked_about = nullptr);
 
 // What a rewrite of the graph (choice.h) asks of its nodes, by arena.
 struct Asked {
@@ -70,6 +78,8 @@ struct Asked {
   };
   Memo<Block> block;     // from == 0: the last axis alone
   Memo<u8> whole;        // stored unless its reader goes through it element by element
+  enum Keep : u8 { ByRule, Stored, Again };
+  Memo<u8> keep;         // of StoredOrNot
   Memo<u8> phases;       // the root of a kernel with such rows: none of its reduces runs along the kernel's own axes
 };
 void keep_in_kernel(UOp from, UOp until);  // every node below `from`, itself included, down to `until`, not included

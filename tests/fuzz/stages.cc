@@ -19,6 +19,7 @@
 #include "opt/prepare.h"
 #include "plan.h"
 #include "schedule/choice.h"
+#include "schedule/store_choice.h"
 #include "schedule/schedule.h"
 #include "search/moves.h"
 
@@ -48,9 +49,16 @@ Graph chosen_graph(const Case& c) {
       case Choice::Attention: x.picked = 1; break;
       case Choice::Bytes: x.picked = settings::A16W8() == 1; break;
       case Choice::Sum: x.picked = settings::SPLIT() == 1; break;
+      case Choice::Store: x.picked = 0; break;  // below
       case Choice::Products: x.picked = settings::JOIN() == 1; break;
     }
-  return with_choices(c.graph, host(), choices);
+  Graph g = with_choices(c.graph, host(), choices);
+  if (settings::JOIN() == 1) {  // every second value that is stored or not by a rule is otherwise
+    Arena::Scope scope(*g.arena);
+    std::vector<StoredOrNot> all = stored_or_not(g);
+    for (size_t i = 0; i < all.size(); i += 2) store_otherwise(all[i].value, !all[i].stored);
+  }
+  return g;
 }
 
 // The sizes of a buffer in this run, as far as they are known yet.
