@@ -243,6 +243,21 @@ TEST_P(Heuristics, ADepthwiseTileIsOneVectorOfChannels) {
   EXPECT_FALSE(std::any_of(q.opts.begin(), q.opts.end(), [](const Opt& t) { return t.kind == OptKind::Upcast && t.target == 1; })) << opts_text(q.opts);
   EXPECT_GE(accumulators(q), 7) << opts_text(q.opts);
 }
+// Of 14 rows, 5 taps high, 6 of 70 taps lie outside: rows go one by one. Of 56 rows it is 6 of 280: two rows share a tile.
+TEST_P(Heuristics, RowsOfALowPictureLeaveOutTheTapsOutside) {
+  for (i64 n : {14, 56}) {
+    params.clear(), k = {};
+    UOp o = buffer({n, 14, 32}), x = buffer({n + 4, 18, 32}), w = buffer({5, 5, 32}, true), h = loop(0, n), j = loop(1, 14), c = loop(2, 32);
+    UOp p = reduce_loop(3, 5), q = reduce_loop(4, 5);
+    k.slots[1].before = k.slots[1].after = {2, 2, 0};
+    finish({store(at(o, {h, j, c}), reduce(ReduceKind::Add, load(x, {h + p, j + q, c}) * load(w, {p, q, c}), {p, q}), {h, j, c})});
+    Kernel chosen_one = chosen();
+    same(k, chosen_one);
+    if (n == 14 || GetParam().registers >= 32) {
+      EXPECT_EQ(has(chosen_one, OptKind::Trim), n == 14) << opts_text(chosen_one.opts);
+    }
+  }
+}
 TEST_P(Heuristics, RowsOfOneCacheSetMakeShortTiles) {
   // Rows of 4 KB: the same set of a first cache of 32 KB with 8 ways.
   matmul(48, 64, 1024);
