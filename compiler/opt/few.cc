@@ -67,7 +67,16 @@ Result<Kernel> few(const Kernel& k, const Opt& o) {
   UOp none = idx(0), sizes[] = {simplify(where(many, size, none)), simplify(min(where(many, none, size), idx(o.arg)))};
   for (UOp n : sizes)
     if (n.is_const()) return R::no("axis ", o.target, " has never, or always, at most ", o.arg, " values");
-  i64 up = next_hundred(k.ast) - o.target / 100 * 100, rows = next_row(k.ast);
+  // The lowest of its axes comes into the next free hundred: after PEEL they are of several hundreds.
+  i64 lowest = o.target, rows = next_row(k.ast);
+  for (UOp s : k.ast.src()) {
+    std::vector<UOp> loops = loops_of(s);
+    auto at = std::find(loops.begin(), loops.end(), r);
+    if (at == loops.end()) continue;
+    for (UOp u : toposort(s))
+      if (u.is(Op::Range) && std::find(loops.begin(), at, u) == at) lowest = std::min(lowest, u.arg<RangeArg>().id);
+  }
+  i64 up = next_hundred(k.ast) - lowest / 100 * 100;
   std::vector<UOp> stores;
   for (int copy = 0; copy < 2; copy++)
     for (UOp s : k.ast.src()) {

@@ -234,6 +234,13 @@ TEST_F(FreeOpts, TasksOfFewAreThoseOfTheNest) {
   EXPECT_EQ(refusal(with(k, "FEW 0 4, TILE 1 1"), "THREAD 0 3"), "the loop r0.1 would be in two places");
   EXPECT_EQ(refusal(with(k, "FEW 0 4, UPCAST 101 5"), "THREAD 1 3"), "axis 1 does not surround the whole kernel");
 }
+TEST_F(FreeOpts, FewBehindPeelHasAxesOfItsOwn) {
+  // The remainder's axes are of two hundreds; the copy shares none of them with any other nest.
+  UOp o = buffer({64, 64}), a = buffer({64, 4}), w = buffer({4, 64}, true), i = free_loop(0, n), j = free_loop(1, n), l = reduce_loop(2, 4);
+  finish({store(at(o, {i, j}), reduce(ReduceKind::Add, load(a, {i, l}) * load(w, {l, j}), {l}), {i, j})});
+  with(k, "FEW 1 4, FEW 0 7, PEEL 200 7, FEW 300 5");
+  with(k, "FEW 0 7, PEEL 100 5, FEW 200 2, UPCAST 0 4");
+}
 TEST_F(FreeOpts, CopiesThatMayBothBeEmptyShareNoRead) {
   // y[i] = x[i] + x[0]: of no values x[0] is outside, so it may not stand before the loops of both copies.
   for (i64 slot : {0, 1}) params.push_back(tensor::param(slot, Kind::F32, {n})), k.slots.push_back({Layout::row_major(std::vector<i64>{64}), {64}, {}, {}, 0, false});
