@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/settings.h"
 #include "schedule/realize.h"
 #include "schedule/winograd.h"
 #include "schedule/winograd_transforms.h"
@@ -48,6 +49,7 @@ f64 plane_cycles(const Target& t, i64 blocks, i64 panel, i64 in) {
 
 std::optional<WinogradPieces> winograd_pieces(const Conv3& c, i64 f, const Target& t) {
   const i64 planes = places(c, f, 0) * places(c, f, 1), br = blocks(c, f, 0), bc = blocks(c, f, 1), half = std::max<i64>(t.vector_bytes / 8, 4);
+  const i64 fewest = settings::WINO() == 2 ? 2 : kFewestPieces;
   std::optional<WinogradPieces> best;
   f64 u_bytes = 4 * f64(planes * c.in * c.out);
   if (u_bytes > kMostWeights * f64(t.l2_bytes)) return {};
@@ -55,7 +57,7 @@ std::optional<WinogradPieces> winograd_pieces(const Conv3& c, i64 f, const Targe
   for (i64 rows : divisors(br))
     for (i64 columns : divisors(bc)) {
       i64 blocks = rows * columns, pieces = c.n * (br / rows) * (bc / columns);
-      if ((rows > 1 && columns < bc) || pieces < kFewestPieces) continue;
+      if ((rows > 1 && columns < bc) || pieces < fewest) continue;
       for (i64 panel : divisors(c.out)) {
         if (panel % half || panel > 128) continue;
         if (4 * planes * (blocks * (c.in + panel) + 2 * kApart) > kStackBytes) continue;
