@@ -71,6 +71,14 @@ i64 task_count(UOp ast) {
   return 1;
 }
 
+// Slots that BYPASS names.
+void fence(const Kernel& k, std::vector<UOp>& linear) {
+  std::vector<UOp> buffers;
+  for (UOp u : linear)
+    if (u.is(Op::Param) && k.slots[size_t(u.arg_int())].past) buffers.push_back(u);
+  if (!buffers.empty()) linear.push_back(node(Op::Fence, Kind::Void, std::span<const UOp>(buffers)));
+}
+
 }  // namespace
 
 Lowered lower(const Kernel& k) {
@@ -105,6 +113,7 @@ Lowered lower(const Kernel& k) {
   for (size_t s = 0; s < k.slots.size(); s++)
     if (k.slots[s].ahead) ahead.push_back(i64(s));
   out.linear = prefetch(std::move(out.linear), ahead, k.target->l2_bytes / 2);
+  fence(k, out.linear);
   if (settings::SPEC()) check(out.linear, "linearize");
   return out;
 }

@@ -34,7 +34,7 @@ Result<Proposal> propose_one(const Kernel& plain, const std::string& text, bool 
   Hasher h;
   std::vector<u8> nodes = write_binary(k->ast);
   h.raw(nodes.data(), nodes.size());
-  for (const Slot& s : k->slots) h.add(s.layout.str()).add(u64(s.ahead));
+  for (const Slot& s : k->slots) h.add(s.layout.str()).add(u64(s.ahead)).add(u64(s.past));
   p.shape = h.done();
   return p;
 }

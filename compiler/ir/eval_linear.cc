@@ -155,6 +155,7 @@ class Item {
     switch (u.op()) {
       case Op::Sink:
       case Op::Group:
+      case Op::Fence:
       case Op::After:
       case Op::Stack:
       case Op::Param:

@@ -257,6 +257,7 @@ const Row kKernel[] = {
 
 const Row kLinear[] = {
   {Op::Sink | Op::Group,   "collects effects",                          [](UOp u) { return u.dtype().kind == Kind::Void; }},
+  {Op::Fence,              "has PARAMs",                                [](UOp u) { return u.dtype().kind == Kind::Void && all(u.src(), [](UOp s) { return s.is(Op::Param); }); }},
   {Op::Barrier,            "is an effect",                              [](UOp u) { return u.dtype().kind == Kind::Void; }},
   {Op::Param,              "has no sources and a number",               [](UOp u) { return u.nsrc() == 0 && u.arg_int() >= 0 && scalar(u) && is_stored(u.dtype().kind); }},
   {Op::Special,            "has an integer extent and a number from 0 to 6", [](UOp u) { return scalar(u) && is_int(u.dtype()) && is_int(u.src(0).dtype()) && u.arg_int() >= 0 && u.arg_int() <= 6; }},

@@ -101,6 +101,9 @@ void trim(Ctx& c) {
   for (const Axis& a : c.axes)
     if (a.reduce && c.loop(a)) c.add(OptKind::Trim, a, 0);
 }
+void bypass(Ctx& c) {
+  if (c.k.target->bypass_bytes && !c.k.slots[0].past) c.out.push_back({OptKind::Bypass, 0});
+}
 void tc(Ctx& c) {
   if (!settings::TC()) return;
   for (const Axis& a : c.axes)
@@ -117,7 +120,7 @@ struct Row {
 constexpr Row kRows[] = {
     {OptKind::Vector, vector}, {OptKind::Upcast, upcast}, {OptKind::Unroll, unroll}, {OptKind::Tile, tile}, {OptKind::Swap, swap},
     {OptKind::PadTo, padto},   {OptKind::Peel, peel},     {OptKind::Pack, pack},     {OptKind::Keep, keep}, {OptKind::Tc, tc},
-    {OptKind::Stage, stage},     {OptKind::Prefetch, prefetch}, {OptKind::Trim, trim},
+    {OptKind::Stage, stage},     {OptKind::Prefetch, prefetch}, {OptKind::Trim, trim},   {OptKind::Bypass, bypass},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ R tile(const Kernel& k, const Opt& o);
 R padto(const Kernel& k, const Opt& o);  // pad.cc
 R peel(const Kernel& k, const Opt& o);   // peel.cc
 R pack(const Kernel& k, const Opt& o);   // pack.cc
+R bypass(const Kernel& k, const Opt& o);  // bypass.cc
 R prefetch(const Kernel& k, const Opt& o);
 
 // nest.cc: why the loops are no nest (a loop outside one that its size depends on, or in two places), and why a row would not be whole

@@ -85,8 +85,23 @@ Kernel Planner::run() {
       view();
       stream(unroll_places());
     }
+    store_past_caches();
   }
   return with_trims(with_tasks(std::move(k_)));
+}
+
+// What its reader finds in no cache anyway. Elements one by one only: a kernel that reads its rows several times, or turns them, lives in the caches.
+void Planner::store_past_caches() {
+  view();
+  for (const Axis& a : v_.axes)
+    if (a.kind == AxisKind::Vector)
+      for (const Access& x : v_.accesses)
+        if (auto s = step(x, a); !s || *s < 0 || *s > 1) return;
+  for (UOp u : toposort(k_.ast))
+    if (u.in(Op::Reduce | Op::Fold | Op::Row)) return;
+  for (UOp u : toposort(k_.ast))
+    if (u.is(Op::Param) && k_.slots[size_t(u.arg_int())].layout.elems() * bits(u.dtype()) / 8 >= k_.target->l3_bytes / 2)
+      apply({OptKind::Bypass, u.arg_int()});
 }
 
 void Planner::view() {

@@ -10,14 +10,14 @@
 
 namespace tg {
 
-enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch, Trim };
-inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH", "TRIM"};
+enum class OptKind : u8 { Upcast, Vector, Unroll, Thread, Swap, PadTo, Tile, Pack, Peel, Keep, Tc, Stage, Few, Prefetch, Trim, Bypass };
+inline constexpr const char* kOptNames[] = {"UPCAST", "VECTOR", "UNROLL", "THREAD", "SWAP", "PADTO", "TILE", "PACK", "PEEL", "KEEP", "TC", "STAGE", "FEW", "PREFETCH", "TRIM", "BYPASS"};
 
 // Those whose target is a slot, and which have no argument; those that have one.
-constexpr bool names_slot(OptKind k) { return k == OptKind::Pack || k == OptKind::Stage || k == OptKind::Prefetch; }
+constexpr bool names_slot(OptKind k) { return k == OptKind::Pack || k == OptKind::Stage || k == OptKind::Prefetch || k == OptKind::Bypass; }
 constexpr bool has_arg(OptKind k) { return !names_slot(k) && k != OptKind::Trim; }
 
-// target: axis id (PACK, STAGE, PREFETCH: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
+// target: axis id (PACK, STAGE, PREFETCH, BYPASS: slot). arg, arg2 by kind, see opts.cc. part: which piece of the axis (0: what remains of it).
 struct Opt {
   OptKind kind;
   i64 target = 0, arg = 0, arg2 = 0;
@@ -35,6 +35,7 @@ struct Slot {
   std::vector<i64> before, after;
   u64 fill = 0;           // bits of a CONST
   bool constant = false;  // its layout is free: the packer writes it as the kernel reads it
+  bool past = false;      // stored past the caches (BYPASS)
   bool ahead = false;     // asked for before it is read (codegen/prefetch.cc)
 };
 

@@ -14,6 +14,7 @@
 //   PEEL a n       the last (size of a) mod n values of output axis a get a copy of the loop nest of their own
 //   TRIM a         the loop of reduce axis a runs over the taps of a window that are not in a border alone (trim.cc)
 //   FEW a n        where free axis a has at most n values a copy of the loop nest does them, whose axes are its own (few.cc)
+//   BYPASS s       what is stored into slot s passes the caches by, where whole lines are stored (bypass.cc)
 // A free axis is split where n is known to divide it, as after PADTO and PEEL. UPCAST takes any n there: the copies beyond the end do again
 // what the last one does.
 #include <algorithm>
@@ -109,6 +110,7 @@ R apply(const Kernel& k, const Opt& o) {
     case OptKind::Prefetch: return opt::prefetch(k, o);
     case OptKind::Few: return few(k, o);
     case OptKind::Trim: return trim(k, o);
+    case OptKind::Bypass: return opt::bypass(k, o);
     case OptKind::Tc: {
       std::string why = refuse_tc(k, o);
       if (!why.empty()) return R::no(why);

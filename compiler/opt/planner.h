@@ -63,6 +63,7 @@ class Planner {
  private:
   // The axes that may have Opts, and all accesses.
   void view();
+  void store_past_caches();
   bool apply(const Opt& o);
   const Axis* find(i64 id, i64 part = 0);
   i64 max_lanes(int bytes) const { return std::max<i64>(1, k_.target->vector_bytes / bytes); }

@@ -20,6 +20,7 @@ struct Target {
   bool has_fma = false, has_f16c = false, has_avx512 = false, has_vnni = false, has_bf16 = false;
   bool masked_cheap = false;            // masked loads and stores cost no more than plain ones
   i64 lookup = 0;                       // 32-bit numbers among which an instruction chooses by an index in each lane; 0: there is none
+  i64 bypass_bytes = 0;                 // a store of so many, aligned, may pass the caches by; 0: there is none
   i64 max_tasks = 64;
 };
 

@@ -20,9 +20,11 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "backend/llvm/llvm.h"
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ir/canonical.h"
 #include "ir/loops.h"
 
@@ -32,6 +34,8 @@ namespace {
 using namespace llvm;
 
 class Emitter {
+  static constexpr i64 kLine = 64;
+
  public:
   Emitter(Module& m, const Target& t, const std::string& entry) : ctx_(m.getContext()), m_(m), b_(ctx_), bf16_(t.has_bf16), lookup_(t.lookup) {
     auto* ptr = PointerType::get(ctx_, 0);
@@ -50,6 +54,9 @@ class Emitter {
   void run(std::span<const UOp> linear) {
     for (UOp u : linear)
       if (u.is(Op::Param)) param(u);
+    for (UOp u : linear)
+      if (u.is(Op::Fence))
+        for (UOp p : u.src()) past_.insert(p.arg_int());
     for (UOp u : linear) emit(u);
     b_.CreateRetVoid();
   }
@@ -201,6 +208,7 @@ class Emitter {
         v_[u.id()] = b_.CreateShuffleVector(val(u.src(0)), val(u.src(1)), mask);
         return;
       }
+      case Op::Fence: b_.CreateIntrinsic(Intrinsic::x86_sse_sfence, {}); return;
       case Op::Lookup: v_[u.id()] = lookup(u); return;
       case Op::Dot: v_[u.id()] = dot(u); return;
       default: v_[u.id()] = compute(u); return;
@@ -398,7 +406,18 @@ class Emitter {
       b_.SetInsertPoint(after);
       return;
     }
+    if (passes_caches(to, d)) {
+      auto* s = b_.CreateAlignedStore(v, p, Align(kLine));
+      s->setMetadata(LLVMContext::MD_nontemporal, MDNode::get(ctx_, ConstantAsMetadata::get(b_.getInt32(1))));
+      return tag(s, to.src(0));
+    }
     tag(b_.CreateAlignedStore(v, p, al), to.src(0));
+  }
+  // A whole line, of a buffer that a FENCE names: buffers begin at multiples of 64.
+  bool passes_caches(UOp to, DType d) {
+    i64 bytes = tg::bits(d.kind) / 8;
+    return past_.size() && memory_of(to.src(0)).is(Op::Param) && past_.count(memory_of(to.src(0)).arg_int()) && bytes * d.lanes == kLine &&
+           const_factor(to.src(1)) * bytes % kLine == 0;
   }
 
   llvm::Value* binary(Op op, DType d, llvm::Value* x, llvm::Value* y) {
@@ -503,6 +522,7 @@ class Emitter {
   IRBuilder<> b_;
   bool bf16_;  // the target has the dot instruction
   i64 lookup_;
+  std::set<i64> past_;  // slots whose stores pass the caches by
   Function* fn_;
   MDNode* domain_;
   std::map<u32, llvm::Value*> v_;

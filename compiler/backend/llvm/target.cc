@@ -115,6 +115,7 @@ Result<Target> cpu_target(std::string_view arch, std::string_view renderer) {
     t.vector_registers = t.has_avx512 ? 32 : 16;
     t.masked_cheap = t.has_avx512;
     t.lookup = t.has_avx512 ? 32 : 0;
+    t.bypass_bytes = t.has_avx512 && renderer == "LLVM" ? 64 : 0;
     t.fma_per_cycle_bytes = avx2 ? 64 : 32;
   } else {
     t.has_fma = true, t.has_f16c = true;

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "ir/spec.h"
 #include "ir/text.h"
 #include "opt/prepare.h"
 
@@ -99,6 +100,27 @@ TEST(Llvm, FeaturesOfTheArchHold) {
   b = build(target("x86_64"));
   EXPECT_EQ(b.assembly.find("%ymm"), std::string::npos);
   EXPECT_EQ(b.assembly.find("vfmadd"), std::string::npos) << "the baseline has no fused multiply-add";
+}
+// Rows of 16 floats to a buffer that a FENCE names, `step` apart.
+std::string assembly_of_stores(i64 step, bool fence) {
+  Arena arena;
+  Arena::Scope scope(arena);
+  std::string text, assembly;
+  Target t = target("x86_64,znver4");
+  std::vector<UOp> list = parse_list(str("%o = PARAM f32 #0\n%n = CONST index 8\n%step = CONST index ", step, "\n%r = RANGE index [0, 0, 0, 4] %n\n%at = MUL index %r %step\n",
+                                         "%p = INDEX f32 %o %at\n%v = CONST f32x16 1\n%s = STORE void %p %v\n%e = END void %r\n", fence ? "%f = FENCE void %o\n" : ""));
+  EXPECT_EQ(violation(list), "");
+  Result<std::vector<u8>> o = compile_llvm(list, "k", t, &text, &assembly);
+  EXPECT_TRUE(o) << o.why();
+  return assembly;
+}
+TEST(Llvm, WholeLinesPassTheCachesByInFrontOfAFence) {
+  EXPECT_NE(assembly_of_stores(16, true).find("vmovntps"), std::string::npos);
+  EXPECT_NE(assembly_of_stores(16, true).find("sfence"), std::string::npos);
+  EXPECT_EQ(assembly_of_stores(17, true).find("vmovnt"), std::string::npos) << "no line is stored whole";
+  EXPECT_NE(assembly_of_stores(17, true).find("sfence"), std::string::npos);
+  EXPECT_EQ(assembly_of_stores(16, false).find("vmovnt"), std::string::npos);
+  EXPECT_EQ(assembly_of_stores(16, false).find("sfence"), std::string::npos);
 }
 TEST(Llvm, AnUnknownTargetIsARefusal) {
   Arena arena;

@@ -116,6 +116,14 @@ TEST_P(Heuristics, RowsTooShortForAVectorStillRun) {
     same(k, chosen());
   }
 }
+TEST_P(Heuristics, OnlyAResultThatNoCacheHoldsPassesThemBy) {
+  target.bypass_bytes = GetParam().vector_bytes == 64 ? 64 : 0;
+  stream(1024, 2048);  // 8 MB
+  EXPECT_FALSE(has(chosen(), OptKind::Bypass));
+  params.clear(), k = {};
+  stream(4096, 2048);  // 32 MB
+  EXPECT_EQ(has(chosen(), OptKind::Bypass), GetParam().vector_bytes == 64);
+}
 TEST_P(Heuristics, ASoftmaxKeepsItsExps) {
   softmax(8, 400);
   Kernel q = chosen();

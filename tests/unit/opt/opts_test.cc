@@ -11,8 +11,9 @@ class Opts : public SmallKernel {};
 TEST_F(Opts, TextReadsBack) {
   std::vector<Opt> all{{OptKind::Upcast, 2, 6},   {OptKind::Vector, 0, 16, 0, 3}, {OptKind::Unroll, 4, 4}, {OptKind::Thread, 0, 8}, {OptKind::Swap, 1, 3, 2, 1},
                        {OptKind::PadTo, 1, 16},   {OptKind::Tile, 5, 1},          {OptKind::Pack, 2},      {OptKind::Peel, 100, 14}, {OptKind::Keep, 0, 3},
-                       {OptKind::Stage, 2},       {OptKind::Few, 0, 8},           {OptKind::Prefetch, 3},    {OptKind::Trim, 2}};
-  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2, FEW 0 8, PREFETCH 3, TRIM 2");
+                       {OptKind::Stage, 2},       {OptKind::Few, 0, 8},           {OptKind::Prefetch, 3},    {OptKind::Trim, 2},
+                       {OptKind::Bypass, 0}};
+  EXPECT_EQ(opts_text(all), "UPCAST 2 6, VECTOR 0/3 16, UNROLL 4 4, THREAD 0 8, SWAP 1/1 3 2, PADTO 1 16, TILE 5 1, PACK 2, PEEL 100 14, KEEP 0 3, STAGE 2, FEW 0 8, PREFETCH 3, TRIM 2, BYPASS 0");
   auto back = parse_opts(opts_text(all));
   ASSERT_TRUE(back) << back.why();
   EXPECT_EQ(*back, all);
@@ -38,6 +39,25 @@ TEST_F(Opts, WhatIsNoOptIsRefused) {
   EXPECT_FALSE(parse_opts("UPCAST 1 4 x"));
   EXPECT_FALSE(parse_opts("UPCAST 1/2/3 4"));
   EXPECT_FALSE(parse_opts("UPCAST 1/256 4")) << "parts are below 256";
+}
+
+// --- BYPASS -----------------------------------------------------------------------------------------------------------------------------
+TEST_F(Opts, BypassEndsInAFence) {
+  target.bypass_bytes = 64;
+  stream(6, 32);
+  Kernel q = with(k, "VECTOR 1 16, BYPASS 0");
+  std::vector<UOp> list = lower(q).linear;
+  ASSERT_TRUE(list.back().is(Op::Fence));
+  ASSERT_EQ(list.back().nsrc(), 1u);
+  EXPECT_EQ(list.back().src(0).arg_int(), 0);
+}
+TEST_F(Opts, BypassIsForWholeLinesThatNobodyReads) {
+  stream(6, 32);
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 16"), "BYPASS 0"), "the target has no stores past its caches");
+  target.bypass_bytes = 64;
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 8"), "BYPASS 0"), "slot 0 is not stored by 64 bytes at once");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 16"), "BYPASS 1"), "slot 1 is read here");
+  EXPECT_EQ(refusal(with(k, "VECTOR 1 16, BYPASS 0"), "BYPASS 0"), "slot 0 is stored so already");
 }
 
 // --- axes -------------------------------------------------------------------------------------------------------------------------------
