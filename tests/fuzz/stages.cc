@@ -246,7 +246,7 @@ Kernel random_opts(Kernel k, i64 most) {
   std::string text = print(k.ast);
   std::mt19937_64 rng(hash64(text));
   auto pick = [&](i64 lo, i64 hi) { return lo + i64(rng() % u64(hi - lo + 1)); };
-  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep, OptKind::Tc, OptKind::Stage, OptKind::Few, OptKind::Trim, OptKind::Bypass};
+  constexpr OptKind kKinds[] = {OptKind::Upcast, OptKind::Vector, OptKind::Unroll, OptKind::Thread, OptKind::Swap, OptKind::PadTo, OptKind::Tile, OptKind::Pack, OptKind::Peel, OptKind::Keep, OptKind::Tc, OptKind::Stage, OptKind::Few, OptKind::Trim, OptKind::Bypass, OptKind::Prefetch};
   constexpr i64 kArgs[] = {2, 2, 3, 4, 4, 5, 7, 8, 16};
   i64 want = pick(1, most);
   if (pick(0, 1)) k = prepare(std::move(k));
