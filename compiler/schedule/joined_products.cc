@@ -252,7 +252,7 @@ std::optional<JoinedProducts::Step> next_step(const std::vector<UOp>& tops, Memo
 }
 
 // Cycles that a member loses as a part: what would have been done as it is stored becomes a kernel of its own. Infinite for keys of an
-// attention: they want to lie along the keys, and queries and values do not.
+// attention: they want to lie along the keys, and queries and values do not. Nor for what a reader of free size takes.
 f64 lost_cycles(UOp top, Memo<std::vector<UOp>>& users) {
   UOp u = top;
   std::vector<UOp> chain;
@@ -262,6 +262,7 @@ f64 lost_cycles(UOp top, Memo<std::vector<UOp>>& users) {
   UOp reader = users[u][0];
   if (!reader.is(Op::Mul) || users[reader].size() != 1 || !users[reader][0].is(Op::Reduce)) return pass;
   UOp sum = users[reader][0];
+  if (!has_const_shape(reader)) return INFINITY;
   Ints axes = sum.arg<ReduceArg>().axes;
   std::vector<i64> size = const_shape(reader);
   Shape at;

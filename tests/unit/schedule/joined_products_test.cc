@@ -105,6 +105,20 @@ TEST_F(JoinedProductsTest, MultipliesAsTheyDoApart) {
       }
 }
 
+// Keys of free size, as of a cache that grows, multiply one of the products: that one stays apart, the other two are joined.
+TEST_F(JoinedProductsTest, WhatAReaderOfFreeSizeTakesStaysApart) {
+  UOp x = input({4, 512}), n = var("P", 1, 64, 1), keys = tensor::param(1, Kind::F32, {n, idx(8)});
+  g.inputs.push_back({"keys", Kind::F32, shape(keys)});
+  UOp q = matmul(x, weight({512, 8}));
+  Shape pairs{idx(4), n, idx(8)};
+  UOp score = tensor::reduce(tensor::expand(tensor::reshape(q, {idx(4), idx(1), idx(8)}), pairs) * tensor::expand(tensor::reshape(keys, {idx(1), n, idx(8)}), pairs),
+                             ReduceKind::Add, {2});
+  finish({score, matmul(x, weight({512, 4})), matmul(x, weight({512, 10}))});
+  std::vector<Choice> c = choices(1);
+  ASSERT_EQ(c.size(), 1u);
+  EXPECT_EQ(c[0].label, "products of 4x512 with 4, 10");
+}
+
 TEST_F(JoinedProductsTest, LargeWeightsAreMadeAtOpen) {
   UOp x = input({2, 64});
   finish({matmul(x, weight_of({64, 48}, 7)), matmul(x, weight_of({64, 80}, 11))});
