@@ -48,9 +48,10 @@ struct Version {
 };
 
 // Does PREFETCH win more than its hints cost? A weight comes from memory once for all `served` rows: a cycle or two, against one a row; hints are
-// issued in each round of a tile. Where a vector serves a few rows only, they take the place of loads: not unless no cache holds the weights.
+// issued in each round of a tile. Fewer than 8 rows ask for weights faster than memory gives them, hints or not. Where a vector serves a few rows
+// only, hints take the place of loads: not unless no cache holds the weights.
 inline bool worth_asking(i64 tile_rows, i64 served, i64 weight_bytes, const Target& t) {
-  return tile_rows >= 4 ? served <= 256 : weight_bytes > t.l3_bytes;
+  return tile_rows >= 4 ? served >= 8 && served <= 256 : weight_bytes > t.l3_bytes;
 }
 
 class Planner {
