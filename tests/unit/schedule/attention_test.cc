@@ -43,22 +43,7 @@ class AttentionTest : public SmallGraph {
   Qkv inputs(i64 h, i64 s, i64 t, i64 d) { return {input({1, h, s, d}), input({1, h, t, d}), input({1, h, t, d})}; }
   static UOp scores(const Qkv& x) { return matmul(x.q, transposed(x.k)) * number(0.25); }
 
-  Values run(const std::vector<Values>& in) {
-    Schedule s = scheduled();
-    std::vector<Values> mem;
-    for (const Buffer& b : s.buffers)
-      mem.push_back(b.kind == Buffer::Input ? in[b.index] : Values{b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), 0)});
-    Values out;
-    for (const Call& c : s.calls) {
-      std::vector<Values> bufs;
-      for (u32 b : c.buffers) bufs.push_back(mem[b]);
-      eval_kernel(c.ast, bufs);
-      mem[c.buffers[0]] = bufs[0];
-    }
-    for (size_t i = 0; i < s.buffers.size(); i++)
-      if (s.buffers[i].kind == Buffer::Output) out = mem[i];
-    return out;
-  }
+  Values run(const std::vector<Values>& in) { return computed(g, scheduled(), in).at(0); }
 };
 
 using Names = std::vector<std::string>;

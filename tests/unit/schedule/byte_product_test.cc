@@ -72,22 +72,7 @@ class ByteProducts : public SmallGraph {
   Values run(const std::vector<Values>& inputs) {
     Graph c = chosen();
     s = schedule(c, target);
-    std::vector<Values> mem;
-    for (const Buffer& b : s.buffers) {
-      if (b.kind == Buffer::Input) mem.push_back(inputs[b.index]);
-      else if (b.kind == Buffer::Constant) mem.push_back(decode(b.dtype, b.dims, c.constants[b.index].bytes));
-      else mem.push_back({b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), b.fill)});
-    }
-    for (const Call& call : s.calls) {
-      EXPECT_EQ(violation(Spec::Kernel, call.ast), "") << call.name;
-      std::vector<Values> bufs;
-      for (u32 b : call.buffers) bufs.push_back(mem[b]);
-      eval_kernel(call.ast, bufs);
-      mem[call.buffers[0]] = bufs[0];
-    }
-    for (size_t i = 0; i < s.buffers.size(); i++)
-      if (s.buffers[i].kind == Buffer::Output) return mem[i];
-    throw std::out_of_range("no output");
+    return computed(c, s, inputs).at(0);
   }
   // The schedule's sums of x (M, K) by w (K, N) against f64; w(k, n) is what is multiplied. The largest error over the largest result.
   template <class W>

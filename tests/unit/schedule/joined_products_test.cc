@@ -17,11 +17,6 @@ class JoinedProductsTest : public SmallGraph {
     return t;
   }();
 
-  static std::vector<f64> counting(i64 n, i64 modulus) {
-    std::vector<f64> v;
-    for (i64 i = 0; i < n; i++) v.push_back(f64(i * 5 % modulus) - f64(modulus / 2));
-    return v;
-  }
   UOp weight_of(std::vector<i64> d, i64 modulus, Kind k = Kind::F32) {
     UOp u = weight(d, k);
     bytes.back() = encode(values(k, d, counting(tg::count(d), modulus)));
@@ -48,25 +43,7 @@ class JoinedProductsTest : public SmallGraph {
         bytes.push_back(encode(eval(k.made_of, env)));
         k.bytes = bytes.back(), made++;
       }
-    Schedule s = schedule(c, target);
-    std::vector<Values> mem, out(g.outputs.size());
-    for (const Buffer& b : s.buffers) {
-      if (b.kind == Buffer::Input)
-        mem.push_back(in[b.index]);
-      else if (b.kind == Buffer::Constant)
-        mem.push_back(decode(b.dtype, b.dims, c.constants[b.index].bytes));
-      else
-        mem.push_back({b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), 0)});
-    }
-    for (const Call& k : s.calls) {
-      std::vector<Values> bufs;
-      for (u32 b : k.buffers) bufs.push_back(mem[b]);
-      eval_kernel(k.ast, bufs);
-      mem[k.buffers[0]] = bufs[0];
-    }
-    for (size_t i = 0; i < s.buffers.size(); i++)
-      if (s.buffers[i].kind == Buffer::Output) out[s.buffers[i].index] = mem[i];
-    return out;
+    return computed(c, schedule(c, target), in);
   }
   i64 made = 0;
   static UOp with_bias(UOp y, UOp b) { return y + to(b, y); }

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ir/eval.h"
+#include "ir/eval_kernel.h"
 #include "ir/spec.h"
 #include "ir/text.h"
 #include "schedule/schedule.h"
@@ -67,6 +69,32 @@ class SmallGraph : public testing::Test {
     i64 n = 0;
     for (UOp u : toposort(s.calls[call].ast)) n += u.is(op);
     return n;
+  }
+
+  // The outputs of a graph by the kernels of its schedule, each in the interpreter.
+  static std::vector<Values> computed(const Graph& graph, const Schedule& sched, const std::vector<Values>& inputs) {
+    std::vector<Values> mem, out(graph.outputs.size());
+    for (const Buffer& b : sched.buffers) {
+      if (b.kind == Buffer::Input) mem.push_back(inputs[b.index]);
+      else if (b.kind == Buffer::Constant) mem.push_back(decode(b.dtype, b.dims, graph.constants[b.index].bytes));
+      else mem.push_back({b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), b.fill)});
+    }
+    for (const Call& c : sched.calls) {
+      EXPECT_EQ(violation(Spec::Kernel, c.ast), "") << c.name;
+      std::vector<Values> bufs;
+      for (u32 b : c.buffers) bufs.push_back(mem[b]);
+      eval_kernel(c.ast, bufs);
+      mem[c.buffers[0]] = bufs[0];
+    }
+    for (size_t i = 0; i < sched.buffers.size(); i++)
+      if (sched.buffers[i].kind == Buffer::Output) out.at(sched.buffers[i].index) = mem[i];
+    return out;
+  }
+  // n small whole numbers around 0.
+  static std::vector<f64> counting(i64 n, i64 modulus) {
+    std::vector<f64> v;
+    for (i64 i = 0; i < n; i++) v.push_back(f64(i * 5 % modulus) - f64(modulus / 2));
+    return v;
   }
 
   // --- layers -------------------------------------------------------------------------------------------------------------------------

@@ -42,24 +42,8 @@ class SplitSumTest : public SmallGraph {
   }
   // The kernels of the graph with sums in parts, each by the interpreter.
   Values run(const std::vector<Values>& in) {
-    Schedule s = schedule(chosen(1), target);
-    std::vector<Values> mem;
-    for (const Buffer& b : s.buffers)
-      mem.push_back(b.kind == Buffer::Input ? in[b.index] : Values{b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), 0)});
-    for (const Call& c : s.calls) {
-      std::vector<Values> bufs;
-      for (u32 b : c.buffers) bufs.push_back(mem[b]);
-      eval_kernel(c.ast, bufs);
-      mem[c.buffers[0]] = bufs[0];
-    }
-    for (size_t i = 0; i < s.buffers.size(); i++)
-      if (s.buffers[i].kind == Buffer::Output) return mem[i];
-    throw std::out_of_range("no output");
-  }
-  static std::vector<f64> counting(i64 n, i64 modulus) {
-    std::vector<f64> v;
-    for (i64 i = 0; i < n; i++) v.push_back(f64(i * 5 % modulus) - f64(modulus / 2));
-    return v;
+    Graph c = chosen(1);
+    return computed(c, schedule(c, target), in).at(0);
   }
 };
 

@@ -60,24 +60,7 @@ class Winograd : public SmallGraph {
     return find_choices(g, Target{}).size();
   }
   // The kernels of a graph, each by the interpreter.
-  Values run(const Graph& graph, const std::vector<Values>& inputs) {
-    Schedule sched = schedule(graph, Target{});
-    std::vector<Values> mem;
-    for (const Buffer& b : sched.buffers) {
-      if (b.kind == Buffer::Input) mem.push_back(inputs[b.index]);
-      else if (b.kind == Buffer::Constant) mem.push_back(decode(b.dtype, b.dims, graph.constants[b.index].bytes));
-      else mem.push_back({b.dtype, b.dims, std::vector<u64>(size_t(tg::count(b.dims)), b.fill)});
-    }
-    for (const Call& c : sched.calls) {
-      std::vector<Values> bufs;
-      for (u32 b : c.buffers) bufs.push_back(mem[b]);
-      eval_kernel(c.ast, bufs);
-      mem[c.buffers[0]] = bufs[0];
-    }
-    for (size_t i = 0; i < sched.buffers.size(); i++)
-      if (sched.buffers[i].kind == Buffer::Output) return mem[i];
-    throw std::out_of_range("no output");
-  }
+  Values run(const Graph& graph, const std::vector<Values>& inputs) { return computed(graph, schedule(graph, Target{}), inputs).at(0); }
 };
 
 // --- values -----------------------------------------------------------------------------------------------------------------------------
